@@ -281,7 +281,7 @@ def rows(
 
 
 def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`, or raise OSError.
+    """Write rows as JSON lines, or raise OSError.
 
     Args:
         path: File, which is replaced if it exists. A missing folder is created.
@@ -292,7 +292,7 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return game and seed of a row; PolicyError for an invalid game, EnvConfigError for a seed."""
+    """Return game and seed of a row; PolicyError or EnvConfigError if game or seed is invalid."""
     info = row.get("extra_info")
     text = info.get("game") if isinstance(info, Mapping) else None
     if not isinstance(info, Mapping) or not isinstance(text, str):

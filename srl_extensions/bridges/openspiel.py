@@ -89,8 +89,8 @@ class OpenSpielGame(RoundGame):
     text are OpenSpiel's observation, in others the information state; if one is missing, the other.
     Answers are the names of actions, or their numbers (see `names_of_actions`).
 
-    All agents act in every step. `infos[agent]["to_move"]` is False for an agent without a choice
-    in the next step, whose action is ignored. An illegal action is replaced by the first legal one;
+    All agents act in every step. `infos[agent]["to_move"]` is False for an agent without legal
+    actions, whose next action is ignored. An illegal action is replaced by the first legal one;
     `infos[agent]["illegal"]` is then True. Rewards are the changes of OpenSpiel's returns.
 
     Args:

@@ -58,7 +58,7 @@ class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
 
 
 class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
-    """Set of tasks, which are episodes of one environment with different seeds."""
+    """Set of tasks: episodes of one environment with different seeds."""
 
     @property
     def game(self) -> FocalGame:

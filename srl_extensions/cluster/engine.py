@@ -171,7 +171,7 @@ class RayPublisher(WeightPublisher):
         self._engine, self._put = engine, put
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Publish weights of `name` for later episodes of all players, without waiting."""
+        """Publish weights of `name`, as `version`, for later episodes; do not wait for players."""
         self._engine.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
@@ -276,7 +276,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
-    """Return a Cluster for the players and `models` learners, or raise ConfigError without Ray."""
+    """Return a Cluster for the run; raise ConfigError as Cluster does, and without Ray."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 

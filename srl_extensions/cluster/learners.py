@@ -147,7 +147,7 @@ class RemoteLearner:
         return dict(self._weights)
 
     def save_model(self, folder: Any) -> None:
-        """Write the model's files, which the actor sends, to `folder` on this machine."""
+        """Write the model's files to `folder` on this machine."""
         for name, content in self.call("saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ class RemoteLearner:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Copy nested mappings, lists and tuples, with detached copies of tensors on `device`."""
+    """Return a copy of nested mappings, lists and tuples, with detached tensors on `device`."""
     return mapped(
         value, lambda one: one.detach().to(device, copy=True) if isinstance(one, Tensor) else one
     )

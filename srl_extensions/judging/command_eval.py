@@ -184,7 +184,7 @@ def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[in
 
 
 def table(policy: str, scores: Sequence[ScenarioScore]) -> str:
-    """Return scores as text: a table of returns, and one of pass@k for scenarios with problems."""
+    """Return scores as text: a table of returns, and one of pass@k for scores with `solved`."""
     headers = ("scenario", "return", "95 % interval", "background return", "parse failures")
     lines = [
         f"{policy}: mean return per agent and episode, {len(scores[0].episodes)} episodes per "
