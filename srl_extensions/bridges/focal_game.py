@@ -192,7 +192,7 @@ class EngineBackend:
         )
 
     def release(self, conversation: int) -> None:
-        """Do nothing: the engine manages its own cache."""
+        """Do nothing: the engine manages its cache."""
 
 
 @dataclass(frozen=True)

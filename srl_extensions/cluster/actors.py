@@ -59,7 +59,7 @@ class Host:
         self._identity = secrets.token_hex(8)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the object, and return the result."""
+        """Call a method of the object; return the result."""
         if self._object is None:
             self._object = self._kind(*self._arguments)
         return getattr(self._object, method)(*arguments)
@@ -208,7 +208,7 @@ class Cluster:
         return addresses <= {ray.util.get_node_ip_address(), LOOPBACK}
 
     def put(self, value: Any) -> Any:
-        """Store a value in the object store and return a reference to it."""
+        """Store a value in the object store; return its reference."""
         return ray.put(value)
 
     def close(self) -> None:
