@@ -54,7 +54,7 @@ class GameData(vf.TaskData):
 
 
 class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
-    """Task of one episode with one seed."""
+    """Task of one episode."""
 
 
 class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
