@@ -33,7 +33,7 @@ def readings(statement: str) -> Iterator[str]:
     """Yield two or three readings of a statement, all in lower case.
 
     These are the statement itself, the statement without surrounding quotes, Markdown and
-    punctuation, and the part after the label "answer:", "action:" or "choice:" if it has one.
+    punctuation, and, if this starts with "answer:", "action:" or "choice:", the rest.
     """
     yield statement.strip().casefold()
     plain = _undressed(statement)
@@ -51,7 +51,7 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """Return a list of the contents of each `<answer>...</answer>` (in any case) of a text."""
+    """Return the contents of all closed `<answer>...</answer>` (in any case), in order."""
     return _TAGGED.findall(text) if "<" in text else []
 
 
@@ -60,7 +60,7 @@ TEXT_LENGTH = 16_384  # greatest number of characters of a text observation
 
 
 class SpacesOfAgents:
-    """Mixin of a PettingZoo environment that stores its spaces by agent."""
+    """Mixin that takes PettingZoo's spaces of an agent from two mappings: agent -> space."""
 
     observation_spaces: Mapping[str, Any]
     action_spaces: Mapping[str, Any]
@@ -117,7 +117,7 @@ Samples = tuple[str, ...] | None
 
 
 class TextAction(int):
-    """Number of an action, with the whole answer from which it was parsed in `text`.
+    """Number of an action, with the agent's whole answer in `text`, "" by default.
 
     Games use the number; messages are part of `text`.
     """
@@ -142,7 +142,7 @@ class TextView(Protocol):
 
     @property
     def parse_penalty(self) -> float:
-        """Penalty for an answer that cannot be parsed, at least 0."""
+        """Amount subtracted from the reward for an unparsed answer, at least 0."""
 
     def rules(self, agent: str) -> str:
         """Return the system message: the game, the agent's role and the form of an answer."""
@@ -163,7 +163,7 @@ class TextView(Protocol):
 
 
 class FixedChoices:
-    """Mixin of a TextView with the answers `choices` for all agents and default action 0."""
+    """Mixin of a TextView: answers `choices` for all agents, default action 0, penalty 0.1."""
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
     """Answers in action order."""
@@ -182,8 +182,8 @@ def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
 
     A choice counts in three places: as the whole answer, as the last non-empty line, and as the
     content of the last `<answer>...</answer>`. It may follow 'answer:', 'action:' or 'choice:'.
-    Case, quotes, Markdown and punctuation do not matter. A choice inside a sentence does not count,
-    so 'I will not cooperate' states none.
+    Case and surrounding quotes, Markdown and punctuation do not matter, except a leading '!', '-',
+    '.' or '~'. A choice inside a sentence does not count.
 
     Args:
         answer: The answer of the agent.
@@ -208,8 +208,8 @@ def parse_statement(
     Args:
         answer: The answer of the agent.
         action_of: Function that receives a statement in lower case. It returns the number of the
-            action, None if the statement names no action, or a ParseFailure that names the wrong
-            part. It must not raise.
+            action, None if the statement names no action, or a ParseFailure to return if no place
+            states an action. It must not raise.
 
     Returns:
         The number of the action, or a ParseFailure if no action or two different ones are stated.
@@ -298,7 +298,7 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
 def read_answer(
     view: TextView, agent: str, observation: Any, text: str, mask: Any = None
 ) -> Any | ParseFailure:
-    """Return the legal action that an answer names, or a ParseFailure with the fallback action.
+    """Return the legal action in an answer, or a ParseFailure with the fallback as `instead`.
 
     Args:
         view: Text view of the environment.
@@ -320,7 +320,7 @@ WAITING = "It is not your turn. Any answer plays your only legal action."
 
 
 def only_action(info: Mapping[str, Any]) -> int | None:
-    """Return the one legal action of an agent whose `info` has "to_move" False, else None."""
+    """Return the action if `info` has "to_move" False and one legal action, else None."""
     mask = None if info.get(TO_MOVE, True) else info.get("action_mask")
     if mask is None:
         return None
@@ -363,8 +363,8 @@ class TextHistory:
     def with_rules(self, rules: str, now: str) -> str:
         """Return the text of an observation: the rules, the newest turns that fit, and `now`.
 
-        `now` is the current situation, under "Now:" if there are earlier turns. A text that is too
-        long is cut.
+        `now` is the current situation, under "Now:" after earlier turns. A text that is still too
+        long is cut at its end.
         """
         parts = [f"Now:\n{now}"]
         room = self._length - len(f"{rules}\n\n{parts[0]}")
@@ -384,11 +384,12 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
     rules, earlier turns (see TextHistory), feedback and the situation. Observations have at most
     TEXT_LENGTH characters; the oldest turns are dropped first.
 
-    An answer that cannot be parsed plays the fallback action (see `fallback_action`) and costs the
-    view's `parse_penalty`. After a step, `infos[agent]["parse_failure"]` is the reason, or None,
-    and `infos[agent]["action"]` is the action that was played. The environment receives TextAction.
-    Answers may be longer than the action space declares. An agent that is not to move (see TO_MOVE)
-    plays its only legal action for any answer, and WAITING is its situation.
+    An answer that names no legal action plays the fallback action (see `fallback_action`), and
+    `parse_penalty` of the view is subtracted from the reward. After a step,
+    `infos[agent]["parse_failure"]` is the reason, or None, and `infos[agent]["action"]` is the
+    action that was played. Answers may be longer than the action space declares.
+    An agent that is not to move (see TO_MOVE) plays its only legal action for any answer, and
+    WAITING is its situation. Its action is an int; other ints become TextAction.
 
     Args:
         env: ParallelEnv whose `unwrapped` has a `text_view`.
@@ -396,7 +397,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             without earlier turns and rules.
 
     Raises:
-        EnvError: `env` has no text view, `history` is invalid, or an agent is missing or unknown.
+        EnvError: An argument is invalid; in `step`, no episode is running or an agent is wrong.
     """
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:
@@ -465,7 +466,6 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return agent -> the rules, earlier turns if `history`, and its situation in `texts`."""
         view: TextView = self.env.unwrapped.text_view
         rules = self._rules  # They are constant in an episode.
         for agent in texts.keys() - rules.keys():

@@ -105,7 +105,7 @@ def set_fields(record: object, **checked: Any) -> None:
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of a value as one line; for too large ints, a description."""
+    """Return the `repr` of a value as one line; words for too large ints."""
     try:
         text = repr(value)
     except ValueError:  # Python refuses to convert integers of more than 4,300 digits.
@@ -135,7 +135,7 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
         actions: Argument of `step`.
 
     Raises:
-        EnvError: No episode is running, or `actions` is no mapping with exactly `agents` as keys.
+        EnvError: No episode is running (except as above), or `actions` has other agents.
     """
     if agents and isinstance(actions, dict) and list(actions) == agents:
         return False  # the usual step, without the other checks

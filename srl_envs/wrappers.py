@@ -69,12 +69,12 @@ def with_text(
     Args:
         env: A ParallelEnv, or an AECEnv, which PettingZoo's conversion makes parallel. See
             GameWithText for turn-based games.
-        rules: Rules of the game, for all agents or by agent. The form of an answer is appended.
-        answers: One answer per action in action order, for all agents or by agent.
+        rules: Rules, for all agents or by agent. The agent and the form of an answer are added.
+        answers: One answer per action in action order, for all agents or by agent, without a pass.
         describe: Function (agent, observation) -> text; None uses `in_words`.
-        default_action: Action for an answer that cannot be parsed, or the first legal one if this
-            action is illegal. None for 0. Must be None for turn-based games.
-        parse_penalty: Penalty for an answer that cannot be parsed, at least 0.
+        default_action: Action for an answer that names no legal action, or the first legal one if
+            this is illegal. None for 0. Must be None for turn-based games.
+        parse_penalty: Reward that such an answer costs, at least 0.
         tells_time: True if descriptions contain the remaining time. If False, PPO treats a
             truncated episode as one that could have continued.
 
@@ -175,7 +175,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
     Actions are numbered from 0. `infos[agent]["action_mask"]` is an int8 mask, which is also in the
     observation if the game has it there. An illegal action is replaced by the default action, or by
-    the first legal one if that is illegal too; `infos[agent]["illegal"]` is then True.
+    the first legal one if that is illegal too; `infos[agent]["illegal"]` is then True, else False.
 
     In a turn-based game action 0 is a pass, and the game's actions follow. An agent that is not to
     move can only pass. A pass or an unparsed answer of the agent to move plays the first legal
@@ -339,7 +339,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: A part has over 256 numbers, or is of another space, such as a Graph.
+        EnvConfigError: A part has over 256 numbers, or neither numbers nor text, such as a Graph.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
@@ -380,7 +380,7 @@ class RewardContext(TypedDict):
     environment: str
     agent: str
     round: int
-    """Number of the round in the episode, from 0."""
+    """Number of the round, from 0."""
     observation: Any
     """Copy of the observation before the action."""
     reward: float
@@ -397,8 +397,8 @@ if there is one, else the action."""
 class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
     """PettingZoo wrapper with rewards from a user's function, for each agent with an action.
 
-    `infos[agent]["environment_reward"]` is always the environment's own reward. Exceptions of the
-    function are not caught.
+    After a step, `infos[agent]["environment_reward"]` is the environment's own reward. Exceptions
+    of the function are not caught.
 
     Args:
         env: A ParallelEnv.
@@ -466,7 +466,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
 
 def only_agent(game: Any) -> str:
-    """Return the agent of a game that must have one; raise EnvConfigError if it has several."""
+    """Return the agent of a game; raise EnvConfigError unless it has exactly one."""
     if len(game.possible_agents) != 1:
         names = ", ".join(game.possible_agents)
         raise EnvConfigError(
@@ -483,7 +483,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
         game: A ParallelEnv with one agent.
 
     Raises:
-        EnvConfigError: The game has several agents.
+        EnvConfigError: The game has no or several agents.
     """
 
     def __init__(self, game: Any) -> None:
@@ -523,7 +523,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """Make the SingleAgentEnv of `registry.make`; EnvConfigError if there are several agents."""
+    """Make an environment as a SingleAgentEnv; EnvConfigError unless it has one agent."""
     return SingleAgentEnv(registry.make(name, **parameters))
 
 
@@ -531,14 +531,14 @@ class FocalAgent:
     """Tools of the single agent of a text game, for TRL's `environment_factory`.
 
     TRL makes a tool of every public method except `reset` and `get_reward`, and creates one object
-    per concurrent completion. TRL records an exception of a tool as a failed call, so `get_reward`
+    per concurrent completion. TRL records an EnvError of `play` as a failed call; `get_reward`
     raises it again.
 
     Args:
-        game: ParallelEnv with one agent and texts as actions. Partners play other agents.
+        game: ParallelEnv with texts as actions and one agent. It may contain partners.
 
     Raises:
-        EnvConfigError: The game has several agents.
+        EnvConfigError: The game has no or several agents.
     """
 
     def __init__(self, game: Any) -> None:
@@ -582,7 +582,7 @@ class FocalAgent:
         return situation if self._game.agents else f"{situation}\nThe game is over."
 
     def get_reward(self) -> float:
-        """Return the sum of rewards since the last reset; raise the EnvError of a failed `play`."""
+        """Return the sum of rewards since the last reset; raise an EnvError of `play` again."""
         if self._error is not None:
             raise self._error
         return self._return

@@ -34,7 +34,7 @@ def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
             `render_mode` None.
 
     Raises:
-        EnvConfigError: A name or argument is invalid, or the actions are not Discrete.
+        EnvConfigError: A name or argument is invalid, or the spaces do not fit.
     """
     game = registry.make(name, **parameters)
     acts = game.action_space(game.possible_agents[0])

@@ -40,7 +40,7 @@ class BatchedRng:
                 self._used[i] = len(self._block)
 
     def next(self, idle: np.ndarray) -> np.ndarray:
-        """Return the next standard normals (N, A), which the caller must not change.
+        """Return the next standard normals (N, A), not to be changed or kept.
 
         Environments marked in `idle`, bool (N,), get the same numbers at the next call.
         """
@@ -82,7 +82,7 @@ class ArrayGame(VectorGame):
 
     @classmethod
     def fits(cls, game: Any) -> bool:
-        """Return True if this class has the rules of `game`, a single environment; here always."""
+        """Return True if `game`, a single environment, has these rules; by default always."""
         return True
 
     # Defined by subclasses.
@@ -98,13 +98,13 @@ class ArrayGame(VectorGame):
         """Play one round with actions `chosen` (N, A); write `_observations`.
 
         `over` (N,) marks environments in their last round, `resting` (N,) environments whose
-        results are ignored. Returns rewards (N, A), and marks (N,) of episodes that terminate or
-        None for none.
+        results are ignored. Returns rewards (N, A) and marks (N,) of episodes that terminate,
+        or None.
         """
         raise NotImplementedError
 
     def round_infos(self) -> dict[str, Any]:
-        """Return the infos of the last round.
+        """Return the infos of the last round; called after resets, too.
 
         Values are new arrays (N, A, ...), dicts of arrays, or pairs of an array and marks (N,) of
         the environments that have the key.
@@ -116,7 +116,7 @@ class ArrayGame(VectorGame):
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return noise (N, A) of noise_std, cut at 8 times that; 0.0 if noise_std is 0.
+        """Return normal noise (N, A), clipped at 8 `noise_std`; 0.0 if this is 0.
 
         Environments marked in `idle` (N,) get the same numbers at the next call.
         """

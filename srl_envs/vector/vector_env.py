@@ -38,7 +38,6 @@ class VectorGame:
 
     Raises:
         EnvConfigError: An argument is invalid.
-        EnvError: The environment is used in a wrong way.
     """
 
     def __init__(self, single: Any, num_envs: int) -> None:

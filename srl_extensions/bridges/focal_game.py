@@ -51,7 +51,7 @@ class FocalGame:
     The model plays `agent` and every agent without a partner.
 
     Raises:
-        pydantic.ValidationError: If a field has the wrong type or value.
+        pydantic.ValidationError: A field has the wrong type or value.
     """
 
     environment: str
@@ -61,23 +61,23 @@ class FocalGame:
     partners: Mapping[str, str] = field(default_factory=dict)
     """Agent -> scripted policy, 'module:Class', or API model ('openai:MODEL')."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the environment's constructor."""
+    """Arguments of the environment's constructor, as JSON data."""
     max_new_tokens: Annotated[int, pydantic.Field(ge=1)] = 32
     """Maximum number of tokens in an answer, including the end-of-turn token."""
 
     def to_json(self) -> str:
-        """Return the game as a JSON text, which `game_of` reads."""
+        """Return the game as JSON text; raise TypeError for an option that is no JSON data."""
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return a new environment of the game, by default with `max_cycles` for language models.
+        """Return a new environment; `max_cycles` defaults to a value for language models.
 
         Args:
-            trusted: Allow options that name code or files (srl_envs.registry.remake).
+            trusted: Allow a game that names code or files (srl_envs.registry.remake).
 
         Raises:
             EnvConfigError: The environment or an option is invalid.
-            UntrustedError: An untrusted game names code or files.
+            UntrustedError: An untrusted game names code or files, or is too large.
             PolicyError: An agent is unknown, `agent` has a partner, or there is no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
@@ -103,7 +103,7 @@ class FocalGame:
 
         Raises:
             PolicyError: A partner is invalid.
-            BackendError: The package or key of an API is missing.
+            BackendError: An API model's name is invalid, or its package or key is missing.
             UntrustedError: An untrusted game names an API model or code.
         """
         made: dict[str, Policy] = {}
@@ -192,7 +192,7 @@ class EngineBackend:
         )
 
     def release(self, conversation: int) -> None:
-        """Do nothing: the engine manages its own cache."""
+        """Do nothing: the engine manages its cache."""
 
 
 @dataclass(frozen=True)
@@ -216,11 +216,11 @@ async def play_focal(
 ) -> FocalSample | None:
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    `engine` maps an agent without a partner to its backend. `trusted` permits options and partners
-    that name code, files or API models. A conversation that exceeds the maximum length ends the
-    episode, and the sample has the steps before. Raise RolloutError if the episode fails for
-    another reason, or before the agent acted. Raise TrainingError if a reward is not finite, and
-    errors of `game.make` and `game.partner_policies`.
+    `engine` maps an agent without a partner to its backend. `trusted` allows games that name code,
+    files or API models. The episode ends before an answer that could exceed the maximum length of
+    any backend, and the sample has the steps before. Raise RolloutError if the episode fails for
+    another reason, or this happens before the agent acted. Raise TrainingError if a reward is not
+    finite, and errors of `game.make` and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -258,8 +258,8 @@ def rows(
         length filters; `extra_info` has `index`, `seed` and `game` (JSON); verl reads the others.
 
     Raises:
-        PolicyError: `FocalGame.make` raises it, or a held-out partner is named.
-        EnvConfigError: An environment or seed is invalid, or an environment has held-out levels.
+        PolicyError: `FocalGame.make` raises it, or a partner is reserved for `evaluation`.
+        EnvConfigError: An environment or seed is invalid, or levels are reserved likewise.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)
@@ -281,7 +281,7 @@ def rows(
 
 
 def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`, or raise OSError.
+    """Write rows as JSON lines, or raise OSError.
 
     Args:
         path: File, which is replaced if it exists. A missing folder is created.
@@ -292,7 +292,7 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return game and seed of a row; PolicyError for an invalid game, EnvConfigError for a seed."""
+    """Return game and seed of a row; PolicyError or EnvConfigError if game or seed is invalid."""
     info = row.get("extra_info")
     text = info.get("game") if isinstance(info, Mapping) else None
     if not isinstance(info, Mapping) or not isinstance(text, str):
@@ -335,12 +335,12 @@ class GameAgent(FocalAgent):
     return minus parse penalties.
 
     Args:
-        game: Environment, trained agent and partners of all other agents.
-        trusted: Allow options and partners that name code, files or an API model.
+        game: Environment, trained agent, partners of all others; `max_new_tokens` is unused.
+        trusted: Allow a game that names code, files or an API model.
 
     Raises:
-        EnvError: The partners leave more than one agent.
-        PolicyError, EnvConfigError: See `FocalGame.make` and `FocalGame.partner_policies`.
+        EnvConfigError: There is an agent without a partner, or the game is invalid.
+        PolicyError, BackendError, UntrustedError: As in `game.make` and `game.partner_policies`.
     """
 
     def __init__(self, game: FocalGame, *, trusted: bool = False) -> None:

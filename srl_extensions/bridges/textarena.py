@@ -44,19 +44,18 @@ class TextArenaGame(FreeTextGame):
     All agents act in every step, but only the answer of the agent to move counts;
     `infos[agent]["to_move"]` is False for the others. The text for the agent to move is the part of
     TextArena's observation that this agent has not seen before; the first one contains the rules.
-    Rewards are TextArena's, at the end of the game, and 0 if the episode is truncated. Observation
-    vector: steps so far / `max_cycles`, and 1 for the agent to move.
+    Rewards are TextArena's in the last step of the game, and 0 in all other steps. The observation
+    vector is (steps so far / `max_cycles`, 1 for the agent to move and 0 for others).
 
-    TextArena draws from the global generators of `random` and NumPy. Each environment keeps
-    separate states of both, and installs them during its calls.
+    TextArena draws from the global generators of `random` and NumPy, restored after each call.
 
     Args:
         game: TextArena's id of the game, such as "KuhnPoker-v0". It may start with "textarena:".
         num_players: Number of players; by default, the first of 2, 1, 3, 4, 5, 6 that is accepted.
         max_cycles: Number of steps after which an episode is truncated.
         settings: Keyword arguments of TextArena's environment, such as {"max_rounds": 3}.
-        obs_mode: See FreeTextGame.
-        render_mode: See FreeTextGame.
+        obs_mode: "vector", "dict" or "llm", as in FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
         EnvConfigError: The game is unknown or cannot be started, or an argument is invalid.
@@ -146,7 +145,7 @@ class TextArenaGame(FreeTextGame):
         return min(self.played / self.rounds, 1.0), float(to_move)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return random answers "[...]" in the texts of all agents, up to `count`; None if none."""
+        """Return up to `count` random texts in brackets that agents have seen; None if none."""
         found = list(dict.fromkeys(IN_BRACKETS.findall("\n".join(self._transcripts.values()))))
         return tuple(rng.permutation(found)[:count].tolist()) or None
 
@@ -175,7 +174,6 @@ class TextArenaGame(FreeTextGame):
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
-        """Context in which the global generators have this environment's states."""
         others = random.getstate(), np.random.get_state()
         random.setstate(self._generators[0])
         np.random.set_state(self._generators[1])

@@ -54,11 +54,11 @@ class GameData(vf.TaskData):
 
 
 class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
-    """Task of one episode with one seed."""
+    """Task of one episode."""
 
 
 class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
-    """Set of tasks, which are episodes of one environment with different seeds."""
+    """Set of tasks: episodes of one environment with different seeds."""
 
     @property
     def game(self) -> FocalGame:
@@ -137,7 +137,7 @@ class _Player:
         """True if the run ended before the episode."""
 
     def check(self, sampling: Sampling) -> None:
-        """Accept all settings, because the run determines the sampling."""
+        """Accept all settings, which have no effect."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """Return the reply to the last message; BackendError if the run ends instead."""

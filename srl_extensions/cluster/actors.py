@@ -48,9 +48,9 @@ MOST_DEATHS = 3
 
 
 class Host:
-    """Ray actor with one object, which is `kind(*arguments)` and is built by the first call.
+    """Ray actor with one object, `kind(*arguments)`.
 
-    An error of building the object is therefore raised by that call.
+    The first call builds the object, and raises errors of this.
     """
 
     def __init__(self, kind: Callable[..., Any], arguments: Sequence[Any]) -> None:
@@ -59,14 +59,14 @@ class Host:
         self._identity = secrets.token_hex(8)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the hosted object, which the first call builds; return the result."""
+        """Call a method of the object; return the result."""
         if self._object is None:
             self._object = self._kind(*self._arguments)
         return getattr(self._object, method)(*arguments)
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
     def identity(self) -> str:
-        """Return 16 random hexadecimal digits of this process, which a restart changes."""
+        """Return a random id of this process, which a restart changes."""
         return self._identity
 
 
@@ -87,10 +87,10 @@ class Actor:
         """Call a method of the object after all earlier calls; return the future of its result.
 
         The future raises exceptions of the method unchanged. It raises TrainingError if the actor
-        is stopped, cannot be restarted, or died 3 times in this call.
+        is stopped during the call, cannot be restarted, or died 3 times in this call.
 
         Raises:
-            TrainingError: If the actor was stopped before.
+            TrainingError: The actor was stopped before.
         """
         if self._stopped:
             raise TrainingError(f"{self.name} ended with the run")
@@ -101,7 +101,7 @@ class Actor:
         return self.submit(method, *arguments).result()
 
     def stop(self) -> None:
-        """End the actor and cancel waiting calls. Current and later calls raise TrainingError."""
+        """End the actor: cancel waiting calls; current and later ones raise TrainingError."""
         self._stopped = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         if ray.is_initialized():
@@ -129,7 +129,6 @@ class Actor:
         ) from lost
 
     def _was_restarted(self) -> bool:
-        """Store the process's identity; return True if an earlier one differs, wait if equal."""
         before, self._identity = self._identity, ray.get(self._handle.identity.remote())
         if self._identity == before:  # Ray restarts the process of a lost node only later.
             time.sleep(1.0)
@@ -142,7 +141,7 @@ class Cluster:
     The first `config.rollout_workers` places are for players, the next `models` for learners. The
     constructor uses an existing Ray connection of the process. Without one, it connects to
     `config.address`, or starts a local cluster if the address is None. Raises ConfigError if there
-    is no cluster at the address, or it does not reserve the places within 120 seconds.
+    is no cluster at the address, or the places are not reserved within 120 seconds.
     """
 
     def __init__(self, config: RayEngineConfig, models: int) -> None:
@@ -193,7 +192,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an Actor of `kind(*arguments)` in the place of this index; messages use `name`."""
+        """Start and return an Actor of `kind(*arguments)` in the place with index `place`."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),
@@ -209,7 +208,7 @@ class Cluster:
         return addresses <= {ray.util.get_node_ip_address(), LOOPBACK}
 
     def put(self, value: Any) -> Any:
-        """Store a value in the object store and return a reference to it."""
+        """Store a value in the object store; return its reference."""
         return ray.put(value)
 
     def close(self) -> None:

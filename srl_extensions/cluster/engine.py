@@ -45,8 +45,8 @@ class RayEngine(Engine):
 
     Each call of a player contains all current publications of weights. So all players use the same
     weights, and a restarted player repeats its episodes. If possible, one player plays all
-    `group_size` episodes of a group. `check` is called every second while episodes are played, and
-    raises if the model servers failed. `close_cluster` ends these servers and the Ray connection.
+    `group_size` episodes of a group. `check` is called every second of play, and raises if a model
+    server failed. `close_cluster` ends the servers and the Ray connection.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RayEngine(Engine):
         self._changed = threading.Lock()
 
     def load(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Wait until all models are loaded; return name -> ModelText, and the adapters' names."""
+        """Wait until all actors have loaded; return name -> ModelText, and the adapters' names."""
         loading = [player.submit("models") for player in self._actors]
         self.each(lambda model: self._learners[model].weights(), self._learners)
         (texts, adapters), *_ = [loaded.result() for loaded in loading]
@@ -94,8 +94,8 @@ class RayEngine(Engine):
         """Play and return the planned episodes in order, also failed ones.
 
         Each player plays a contiguous share; shares of concurrent calls run one after the other.
-        `in_flight` is unused, because players limit concurrency. Raises errors of players, and of
-        `check`.
+        `in_flight` is unused, because players limit concurrency. Raises the first error of a player
+        or of `check`; the other players continue.
         """
         shares = [asyncio.wrap_future(share) for share in self._request(games)]
         waiting: Collection[asyncio.Future[Any]] = shares
@@ -132,7 +132,7 @@ class RayEngine(Engine):
             self._open.pop(share, None)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until the episodes requested so far that may sample from `served_as` have ended."""
+        """Wait until episodes requested so far that may sample `served_as` have ended or failed."""
         with self._changed:
             users = [
                 asyncio.wrap_future(share)
@@ -151,7 +151,7 @@ class RayEngine(Engine):
         return {model: result.result() for model, result in results.items()}
 
     def api_usage(self) -> dict[str, Usage]:
-        """Return name -> usage so far of frozen models behind an API; empty before any episode."""
+        """Return name -> usage of frozen models behind an API, in all completed calls of `play`."""
         return self._usage
 
     def close(self) -> None:
@@ -171,15 +171,12 @@ class RayPublisher(WeightPublisher):
         self._engine, self._put = engine, put
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Make all players sample later episodes of `name` from these weights, as `version`.
-
-        Returns before players load the weights.
-        """
+        """Publish weights of `name`, as `version`, for later episodes; do not wait for players."""
         self._engine.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
 class PlayerSampler:
-    """Sampler interface of all players, for the base `name` that servers hold as `base`."""
+    """Sampler interface of all players for the base model `base`, which records call `name`."""
 
     def __init__(self, engine: RayEngine, name: str, base: str, stop_ids: frozenset[int]) -> None:
         self.name, self.base, self.stop_ids = name, base, stop_ids
@@ -187,7 +184,7 @@ class PlayerSampler:
         self._engine = engine
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Make later episodes of `adapter` (None: base) sample `served_as`, marked `version`."""
+        """Make later episodes of `adapter` (None: base) sample `served_as`, with this version."""
         self._engine.publish(adapter or self.base, "serve", version, served_as)
 
 
@@ -216,8 +213,8 @@ def ray_parts(
     used; `matchmaking` and `models` are unused. An error ends everything that was started.
 
     Raises:
-        ConfigError: If there is no cluster, it has too few CPUs or GPUs, or servers of this machine
-            are not reachable from other nodes.
+        ConfigError: If there is no cluster, it has too few CPUs or GPUs, servers of this machine
+            are not reachable from other nodes, or `on_device` raises it.
         ServingError, BackendError: If a model server cannot be started or reached.
         Exception: Exceptions of the actors that load models, unchanged.
     """
@@ -279,7 +276,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
-    """Return a Cluster for the players and `models` learners; ConfigError also without Ray."""
+    """Return a Cluster for the run; raise ConfigError as Cluster does, and without Ray."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 

@@ -87,9 +87,9 @@ class LearnerWorker:
     def run(self, history: History, call: Call, changes: bool, saves: bool) -> tuple[Any, Any]:
         """Make a call; return its result and, if `saves`, the state after it (else None).
 
-        Returned tensors are CPU copies. A restarted actor first restores the changes of `history`;
-        all randomness is seeded, so the weights are the same. `changes` must be True if the call
-        changes the learner.
+        Returned tensors are CPU copies. An actor that has made another number of changes than
+        `history` first repeats that history; all randomness is seeded, so the weights are the same.
+        `changes` must be True if the call changes the learner.
         """
         if self._changes != history.changes:
             if self._changes:
@@ -147,7 +147,7 @@ class RemoteLearner:
         return dict(self._weights)
 
     def save_model(self, folder: Any) -> None:
-        """Write the model's files, which the actor sends, to `folder` on this machine."""
+        """Write the model's files to `folder` on this machine."""
         for name, content in self.call("saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,8 +26,8 @@ Publications = Mapping[str, tuple[int, str, Sequence[Any]]]
 class PlayerWorker:
     """Player of a Ray engine: plays planned episodes with published weights, in its actor.
 
-    The constructor loads all models of the run. `in_flight` limits the concurrent episodes, unless
-    None. Models sample in the actor, or on servers to which `attach(config)` connects.
+    The constructor loads all models of the run in the actor, or connects to model servers with
+    `attach(config)`. `in_flight` limits the concurrent episodes; None is no limit.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PlayerWorker:
         self._loaded: dict[str, int] = {}
 
     def models(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Return ModelText of each model, frozen model and pool, and which names are adapters."""
+        """Return name -> ModelText of models, frozen models and pools, and names of adapters."""
         return self._players.texts, self._players.adapters
 
     def play(

@@ -35,8 +35,9 @@ class Estimate(NamedTuple):
 def interquartile_mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean of the middle half of the pooled scores of all tasks, with 95 % interval.
 
-    `scores` maps tasks to scores of runs, `seed` is that of the bootstrap. The interval is None
-    if no task has two runs. Raise ValueError for missing scores, NaN and infinities.
+    Of n scores, the n // 4 lowest and highest are omitted. `scores` maps tasks to scores of runs,
+    `seed` is that of the bootstrap. The interval is None if no task has two runs. Raise ValueError
+    for a score that is not finite, a task without scores, or no task.
     """
     return _estimate(lambda by_task: _trimmed(np.concatenate(by_task, axis=1)), scores, seed)
 
@@ -44,8 +45,7 @@ def interquartile_mean(scores: Scores, seed: int) -> Estimate:
 def mean(scores: Scores, seed: int) -> Estimate:
     """Return the mean over tasks of the mean over runs, with its 95 % interval.
 
-    `scores` maps tasks to scores of runs, `seed` is that of the bootstrap. The interval is None
-    if no task has two runs. Raise ValueError for missing scores, NaN and infinities.
+    Arguments, interval and errors are those of `interquartile_mean`.
     """
 
     def of_means(by_task: Sequence[Floats]) -> Floats:

@@ -68,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play all pairs of players, print results, write them and the games to --out, return 0.
 
-    Raise ConfigError for invalid arguments, RolloutError if all games in an environment fail.
+    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments.
+
+    Raise RolloutError if all games in an environment fail.
     """
     names = args.players
     if len(names) < 2:
@@ -130,7 +132,7 @@ def page(record: Mapping[str, Any]) -> Document:
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
-    """Return an entry of "arenas" in results.json as text: payoffs, rankings and failed games."""
+    """Return an entry of "arenas" in results.json as text: payoffs, rankings and any failures."""
     names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     rows = [

@@ -87,8 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate --policy in scenarios, print a table, write --out and --record if set; return 0.
 
-    With --list, only print the scenarios. Raise ConfigError for invalid arguments, and RolloutError
-    if all episodes of a scenario failed.
+    With --list, only print the scenarios. Raise ConfigError, EnvConfigError or PolicyError for
+    invalid arguments, and RolloutError if all episodes of a scenario failed.
     """
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
@@ -184,7 +184,7 @@ def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[in
 
 
 def table(policy: str, scores: Sequence[ScenarioScore]) -> str:
-    """Return scores as text: a table of returns, and one of solved problems if there are any."""
+    """Return scores as text: a table of returns, and one of pass@k for scores with `solved`."""
     headers = ("scenario", "return", "95 % interval", "background return", "parse failures")
     lines = [
         f"{policy}: mean return per agent and episode, {len(scores[0].episodes)} episodes per "

@@ -58,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play episodes, write --record if given; return 0, or 2 if one fails before the person leaves.
 
-    Raise ConfigError for invalid arguments, or an environment without text_view.
+    Play no more episodes after either.
+
+    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments.
     """
     check_numbers(args)
     options = settings(args.options)

@@ -51,9 +51,9 @@ class PairGame:
     seed: int
     """Seed of the environment's reset."""
     first_return: float | None
-    """Mean raw return of the agents of `first`; None for a failed game."""
+    """Mean raw return of the agents of `first` (see `play_cross`); None for a failed game."""
     second_return: float | None
-    """Mean raw return of the agents of `second`; None for a failed game."""
+    """Mean raw return of the agents of `second` (see `play_cross`); None for a failed game."""
     turns: int
     """Number of steps."""
     winner: Literal["first", "second", "draw"] | None = None
@@ -114,7 +114,8 @@ def play_cross(
         All games, by pair, place and start. A failed game has its failure, and None as returns.
 
     Raises:
-        ValueError: There are fewer than two players or one episode, or the seed is invalid.
+        ValueError: There are fewer than two players, or `episodes` or `seed` is invalid.
+        ConfigError, EpisodeError: As in `runner.play`.
     """
     if len(players) < 2:
         raise ValueError(f"players must be at least two, got {len(players)}")

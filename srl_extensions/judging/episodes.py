@@ -51,7 +51,7 @@ class TimedGame(Game):
     seconds: float | None = field(kw_only=True)
 
     async def play(self) -> Episode:
-        """Play the episode, and return its record, with a `failure` if it took too long."""
+        """Play the episode; return its record, with a `failure` if it took over `seconds`."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self.seconds) as limit:
@@ -85,10 +85,11 @@ class EpisodeRunner:
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
         """Play the planned episodes, and return all in the order of `plans`.
 
-        With a `folder`, append each episode to `folder`/NAME.jsonl when it ends (NAME is `name`
-        with _ for /), with its index in `plans`. Episodes that the file already contains are not
-        played. An episode that fails in all attempts has its `failure`. Raise ConfigError if the
-        file cannot be written, or contains other episodes.
+        With a `folder`, append each episode to `folder`/NAME.jsonl when its last attempt ends (NAME
+        is `name` with _ for /). Episodes that the file already contains, also failed ones, are not
+        played. An episode that fails in all attempts has its `failure`.
+
+        Raise ConfigError for a file of other plans or not writable, EpisodeError for a damaged one.
         """
         path = None if self.folder is None else self.folder / f"{name.replace('/', '_')}.jsonl"
         done = {} if path is None else _finished(path, plans)
@@ -157,8 +158,8 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     """Return the runner with a command line's limits, which writes episodes to `folder`, if any.
 
     Lock the folder, and write the command line to FOLDER/command.json. With --resume, compare it
-    with an existing command.json instead. Raise ConfigError if more than MAY_CHANGE differs, or if
-    the folder is locked, or contains files and is not resumed.
+    with an existing command.json instead. Raise ConfigError if more than MAY_CHANGE differs,
+    command.json is invalid, or the folder is locked, not writable, or neither resumed nor empty.
     """
     limits = args.concurrency, args.timeout, args.retries
     if folder is None:
@@ -191,7 +192,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
 
 
 def _finished(path: Path, plans: Sequence[EpisodePlan]) -> dict[int, Episode]:
-    """Return index in `plans` -> episode of a file; cut an incomplete last line; or ConfigError."""
+    """Return index in `plans` -> episode of a file, from which an incomplete last line is cut."""
     if not path.exists():
         return {}
     with asked_for("episodes", path), path.open("r+b") as file:

@@ -42,16 +42,16 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return agent -> policy for `names` (agent -> player); a run's models alternate."""
+        """Return agent -> policy for `names` (agent -> player); they use a run's models in turn."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 
     def policies(self, name: str, make: MakeEnv, agents: Iterable[str]) -> list[Policy]:
-        """Return a player's policies for its `agents`: one, or one for each model of a run."""
+        """Return the policies of a player of `agents`: one, or one for each model of a run."""
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return "name", "kind" and a model's settings; for API usage, call `policies` before."""
+        """Return "name", "kind" and a model's settings; requires `policies` before for an API."""
         return {"name": name, **self.resolver.record(self.specs[name])}
 
 

@@ -26,7 +26,7 @@ from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy `name`, which also records its actions as text.
+    """Return the scripted or MODULE:CLASS policy `name`, which also records its actions as text.
 
     An asynchronous policy is returned unchanged. Raises ConfigError if the policy is unknown,
     cannot play `env`, or is reserved for evaluation.
@@ -58,7 +58,7 @@ def play_games(
 
     Args:
         make_env: Constructor of the environment.
-        policies: Agent -> policy.
+        policies: Agent -> policy, for all agents.
         games: Number of episodes.
         seed: Seed of all randomness.
         stage: Index of the training stage, None outside of training; each has separate seeds.
@@ -92,8 +92,8 @@ def filtered(
 ) -> list[Episode]:
     """Return the episodes in which at least one agent's return is selected.
 
-    If some agents of an episode are not selected, `extra["kept_agents"]` lists the selected ones.
-    Agents without decisions are never selected.
+    If some agents of an episode are not selected, the result has a copy of the episode, whose
+    `extra["kept_agents"]` lists the selected agents. Agents without decisions are never selected.
 
     Args:
         episodes: Episodes; failed ones are left out.
@@ -141,8 +141,9 @@ def build_policies(
         trusted: Allow players outside the run folder that its configuration names.
 
     Raises:
-        ConfigError: If an agent or player is unknown, an opponent pool or reserved for evaluation.
-        UntrustedError: If an untrusted run names code, files or an API model.
+        ConfigError: If an agent is unknown, or if its player is unknown, an opponent pool, reserved
+            for evaluation, or cannot play.
+        UntrustedError: If the run `trained` is not trusted, and names code, files or an API model.
     """
     with closing(make_env()) as env:
         agents = env.possible_agents

@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play episodes, write the selected ones to --out, print counts, and return 0.
 
-    Raises ConfigError for invalid arguments or players, RolloutError if all episodes failed,
-    DataError if --top-fraction has nothing to compare, and UntrustedError as `build_policies`.
+    Raises ConfigError for invalid arguments or an unwritable --out, RolloutError if all episodes
+    failed, DataError if --top-fraction has nothing to compare, and the errors of `build_policies`.
     """
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

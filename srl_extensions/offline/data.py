@@ -54,14 +54,14 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Preference:
-    """Preferred and rejected answer to a prompt, as tokens, with `reference` log-probabilities."""
+    """Preferred and rejected answer to a prompt, as tokens."""
 
     prompt_ids: Tokens
     """Conversation up to the answer."""
     chosen_ids: Tokens
     rejected_ids: Tokens
     reference: tuple[float, float] | None = None
-    """Log-probabilities of (chosen, rejected) under the reference, once known."""
+    """Log-probabilities of (chosen, rejected) under the reference model; None if not computed."""
 
     @property
     def tokens(self) -> int:
@@ -78,7 +78,6 @@ class Preference:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", line) of lines that are not blank; DataError if not readable UTF-8."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -89,7 +88,7 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line with text has "schema_version"; DataError if none is read."""
+    """Return True if the first line with text has "schema_version"; DataError if there is none."""
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
@@ -259,7 +258,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Join an agent's `conversation`; `drop_parse_failures` gives unparsable answers mask 0."""
+    """Join an agent's `conversation`; `drop_parse_failures` masks unparsable answers with 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []

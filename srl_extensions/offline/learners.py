@@ -106,7 +106,6 @@ class OfflineLearner(SteppedLearner):
         return {part: state[part] for part in ("optimizer", "counters")}
 
     def _share(self, batch: Sequence[T]) -> Sequence[T]:
-        """Return this process's share of a batch, or all of it if shares would be unequal."""
         return batch if len(batch) % processes.count() else processes.share_of(batch)
 
 
@@ -123,7 +122,6 @@ class WeightedSFTTrainer(SFTTrainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """Return the weighted sum; with `return_outputs`, (sum, outputs of the model)."""
         batch = dict(inputs)
         weights: Tensor = batch.pop("weights")
 
@@ -179,7 +177,7 @@ class SftLearner(OfflineLearner):
 
 
 class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
-    """DPOTrainer whose batches contain their tokens and reference log-probabilities."""
+    """DPOTrainer for batches that already contain tokens and reference log-probabilities."""
 
     def _prepare_dataset(
         self, dataset: Any, processing_class: Any, args: Any, dataset_name: str
@@ -195,8 +193,8 @@ class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
 class DpoLearner(OfflineLearner):
     """Learner of one model by DPO on Preferences.
 
-    The reference is the model at the start of the stage: samples must have its log-probabilities,
-    which `reference_logprobs` computes.
+    The reference is the model at the start of the stage. Samples need its log-probabilities as
+    `reference`; `reference_logprobs` returns them.
     """
 
     TRAINER = PreparedDPOTrainer

@@ -40,12 +40,15 @@ from srl_train.updates import RoundContext
 class Stage:
     """Running stage `name` ("sft" or "dpo") of a run, for use in a `with` block.
 
-    The constructor reads the data, or plays episodes and writes them to `folder`. It restores
-    `run.stages.saved`, if not None. The end of the block restores the models' forward methods. It
-    appends the report to `run.stages.reports` if all passes are done, else it sets
-    `run.stages.saved`. The constructor raises DataError if data is invalid, too long or missing,
-    ConfigError if players, optimizer or schedule cannot be built, TrainingError if too many
-    episodes failed, and CheckpointError if the saved state does not fit.
+    The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
+    resumed stage continues from `run.stages.saved`, and reads that file again. The end of the block
+    restores the models' forward methods. If all passes are done, it appends the report to
+    `run.stages.reports`, else it sets `run.stages.saved`.
+
+    Raises DataError if samples are invalid, too long or missing.
+    Raises ConfigError if players, optimizer or schedule cannot be built.
+    Raises TrainingError if too many episodes failed.
+    Raises CheckpointError if the saved state does not fit.
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:
@@ -111,9 +114,9 @@ class Stage:
         return bool(self.passes >= self._config.epochs)
 
     def train_pass(self) -> dict[str, Any]:
-        """Train all models on the data once; return a row for stages.jsonl.
+        """Train all models that have data for one pass, and return a row for stages.jsonl.
 
-        Raises TrainingError if a loss is not finite.
+        Applies the update strategy. Raises TrainingError if a loss or weights are not finite.
         """
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
@@ -169,7 +172,7 @@ class Stage:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return passes, losses, strategy, and learner states without weights, for a checkpoint."""
+        """Return passes, losses, strategy and learner states (no weights), for a checkpoint."""
         return {
             "passes": self.passes,
             "losses": self._losses,
@@ -196,7 +199,6 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Return the data's or played episodes (saved then); append preferences to `_pairs`."""
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
         played = folder / f"{self.name}.jsonl"

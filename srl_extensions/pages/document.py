@@ -129,7 +129,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Episode as a table (`seconds` is None), or as an animation, with `seconds` for a frame."""
+    """Episode as a table (`seconds` is None), or as an animation of its frames."""
 
     summary: str
     failure: str | None
@@ -153,7 +153,7 @@ class RoundProgress:
 
 @dataclass(frozen=True)
 class Runs:
-    """List of links to runs, each with a `name`, a description `about` and its `progress`."""
+    """List of links to runs: `name`, description `about`, and `progress` (RoundProgress)."""
 
     runs: Sequence[Mapping[str, Any]]
 
@@ -213,8 +213,7 @@ def to_json(document: Document) -> str:
 def html(document: Document) -> str:
     """Return the HTML file of a document, which makes no external requests.
 
-    The Content-Security-Policy of the page allows embedded pictures, and only the scripts and
-    styles of `assets`, by their hashes. Trusted Types prevent scripts from creating HTML from text.
+    The page allows embedded pictures, and only the scripts and styles of `assets`.
     """
     styles, scripts = ([asset(name) for name in names] for names in (STYLES, SCRIPTS))
     policy = (
@@ -253,6 +252,6 @@ def asset(name: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """Return a Table with the rows as texts, without columns of only missing or empty values."""
+    """Return a Table of texts; if there are rows, omit columns that have only MISSING or ""."""
     shown, *cells = measured(headers, rows)
     return Table(shown, cells, title)

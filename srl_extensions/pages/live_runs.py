@@ -40,9 +40,8 @@ DEEPEST, MOST_RUNS = 3, 100
 def open_beneath(path: Path, root: Path) -> BinaryIO:
     """Open a plain file below the folder `root` for reading, without following links.
 
-    Each component of `path` is opened from the descriptor of its parent, so that a component
-    replaced by a link raises OSError. `root` is absolute and not a link. Raises RunFolderError for
-    a file that is not plain.
+    `root` is absolute and not a link. Raises OSError if a component of `path` is a link, also if
+    the link was created during the call. Raises RunFolderError for a file that is not plain.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(root, flags)
@@ -87,12 +86,12 @@ class WatchedRun:
         self.seen: dict[str, tuple[int, int]] = {}
         """Time of the last modification in nanoseconds, and size in bytes, of each file read."""
         self.record: RecordedRun | None = None
-        """Run as far as its files are written; None if the files cannot be read."""
+        """Run as far as its files are written; None before `refresh`, or if reading fails."""
         self.problem = ""
         """Error of the last read."""
 
     def refresh(self) -> None:
-        """Read the files again if one changed; set `seen`, and `record` or the error `problem`."""
+        """Read all files if one changed; set `seen`, and either `record` or the error `problem`."""
         found = {}
         for name in FILES:
             with suppress(OSError):

@@ -58,16 +58,16 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     """Write the report of a run as an HTML file.
 
     Args:
-        run_dir: Folder of the run, which may be incomplete. The report names missing files.
+        run_dir: Folder of the run. The report names missing parts, and samples that are damaged.
         out: File to write; `run_dir`/report.html by default.
-        trusted: True to load code and files that the configuration of the run names.
+        trusted: True to load code and files that the configuration names.
 
     Returns:
         Path of the report.
 
     Raises:
         RunFolderError: If `run_dir` has no run or damaged files, or `out` cannot be written.
-        MetricsError: If a file of rows is damaged before its last line.
+        MetricsError: If a file is not regular, or has a damaged row before its last line.
     """
     run = load(run_dir)
     notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
@@ -174,8 +174,8 @@ def cards(run: RecordedRun) -> list[Card]:
     """Return (label, value, text) of reward, optimum, cooperation, parse failures, failed episodes.
 
     Cards without a value are left out. "Gap to the optimum closed" is (after - before) / (optimum -
-    before) of the evaluations' rewards, at most 1. This card requires a mode that trains for the
-    optimum, and a significant rise of the reward.
+    before) of the evaluations' rewards, at most 1. This card requires a mode of FOR_THE_OPTIMUM,
+    and significant differences.
     """
     before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
     errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]
@@ -242,7 +242,6 @@ def _evaluations(run: RecordedRun) -> Table:
 
 
 def _table_of(title: str, kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:
-    """Return a table of names (header `kind`) and `columns`: header -> function of a name."""
     rows = []
     for name in names:
         cells = [of(name) for of in columns.values()]

@@ -29,11 +29,11 @@ FACTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class CallStep:
-    """Needed call of a problem, and the evidence by which other calls are equivalent."""
+    """Needed call of a problem, and the evidence that counts as this call."""
 
     call: ToolCall
     evidence: str
-    """Line in the result of every equivalent call; if empty, every successful call counts."""
+    """Required line of the result; if empty, any successful call of the tool counts."""
 
 
 def _step(tool: str, evidence: str, **arguments: str) -> CallStep:
@@ -84,7 +84,7 @@ def read(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem of difficulty 1 to 5: a fact on a town; from 3, the length of its river."""
+    """Draw a Problem of difficulty 1 to 5: a fact about a town, from 3 the length of its river."""
     town = pick(rng, towns())
     steps = [_step("search", town, query=town)]
     if difficulty < 3:
@@ -101,8 +101,8 @@ def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a Problem of difficulty 1 to 5: a calculation with numbers in files.
 
-    Up to difficulty 2, one number is in a file and one in the question. From 3, `difficulty` - 1
-    numbers are in files.
+    Up to difficulty 2, one number is in a file and one in the question. From 3, all numbers are
+    in files.
     """
     marks = ("plus", "+"), ("minus", "-"), ("times", "*")
     word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
@@ -132,7 +132,7 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a Problem of difficulty 1 to 5: a chain of `difficulty` + 1 files to read.
 
-    Each file contains the name of the next; the last contains the number that is the answer.
+    Each contains the name of the next; the last contains the answer. Two other files are unused.
     """
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
@@ -161,9 +161,9 @@ def asked(
         question: Question, which should name the files.
         answer: Right answer.
         files: File name -> text, none by default.
-        required_tools: Names of functions; a successful call of each adds to the score before the
-            answer, once. A repeated name requires several calls.
-        difficulty: Difficulty, from 1.
+        required_tools: Names of functions, such as "read_file". A repeated name requires different
+            calls. Each successful call adds to the score before the answer.
+        difficulty: Difficulty, not validated.
     """
     steps = tuple(_step(name, "") for name in required_tools)
     return Problem(
@@ -180,7 +180,7 @@ class Family:
     """Kind of problems that a generator draws."""
 
     tools: tuple[str, ...]
-    """Required names of srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
+    """Names of required tools, from srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     draw: Callable[[np.random.Generator, int], Problem]
     """Function that draws a problem of a difficulty from 1 to 5."""
 
@@ -205,7 +205,7 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def towns() -> list[str]:
-    """Return the list of the names of towns in the shipped corpus, in its order."""
+    """Return the names of the towns in the shipped corpus, as one shared list."""
     return [title for title, facts in _facts().items() if "river" in facts]
 
 

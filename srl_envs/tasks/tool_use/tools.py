@@ -48,7 +48,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class ToolError(EnvError, ValueError):
-    """Failure of a tool call. The message, one short clause, is the result of the call."""
+    """Failure of a tool call. The message, one clause, is the result of the call."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Tool:
     """Function that an agent can call, with its schema."""
 
     name: str
-    """Name in calls, unique among the tools of an environment."""
+    """Name in calls, unique in an environment."""
     description: str
     """Description in the prompt."""
     parameters: Mapping[str, Any]
@@ -123,13 +123,13 @@ class ToolCall:
     """Call of a tool by an agent."""
 
     name: str
-    """Name of the tool; such a tool may not exist."""
+    """Name of a tool, which may not exist."""
     arguments: Mapping[str, Any]
     """Arguments by name, not yet validated."""
 
     @property
     def identity(self) -> str:
-        """JSON text that is equal for equal calls."""
+        """JSON text of the call, with sorted keys."""
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
@@ -145,11 +145,11 @@ class ToolResult:
     ok: bool
     """False if the call failed."""
     content: str
-    """Text of the result, or of the error, cut to a maximum length."""
+    """Text of the result or of the error, cut if long."""
 
 
 class ToolRegistry:
-    """Tools by name.
+    """Tools in the dict `tools`: name -> Tool.
 
     Args:
         tools: Tools with different names.
@@ -168,14 +168,14 @@ class ToolRegistry:
             _validator(json.dumps(tool.parameters))
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return the list of `Tool.schema` of all tools, for `tools=` of a chat template."""
+        """Return the schemas of all tools, for `tools=` of a chat template."""
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Validate and make a call; return a ToolResult, not `ok` for an unknown tool or an error.
+        """Validate and make a call, and return its result, cut if long.
 
-        An exception of the function is an error. Other exceptions than ToolError are logged, once
-        per tool and class. Long results are cut.
+        The result is not `ok` for an unknown tool, invalid arguments, or an exception of the
+        function. Exceptions other than ToolError are logged, once per tool and class.
 
         Raises:
             EnvError: The function raised an EnvError that is no ToolError.
@@ -250,16 +250,15 @@ def _cut(text: str, length: int) -> str:
 
 
 class _NoCall(ValueError):
-    """Invalid tool call in a text; the message is the reason."""
+    """Invalid tool call; the message is the reason."""
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
-    """Return a tuple of the calls in an agent's text, or its answer as str; never raise.
+    """Return the calls in an agent's text, or its answer as str; never raise.
 
-    Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. An answer
-    counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box. For a
-    malformed call, more than CALLS_A_TURN calls, and neither a call nor an answer, return a
-    ParseFailure.
+    Text up to </think> is skipped, unless a call is before it. Calls are between tags, or the whole
+    text is JSON. In a text without calls, `Answer:`, `<answer>` or a box marks the answer. Return
+    a ParseFailure for malformed or more than CALLS_A_TURN calls, and for all other texts.
     """
     text = _after_thought(text)
     try:
@@ -348,10 +347,10 @@ def tool_rules(
 
 
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
-    """Make the tool calls in an agent's text, and return their results as one text.
+    """Make the tool calls in a text, and return their results as one text.
 
-    Return "Not read: <reason>." for a malformed call in tags, and None for other texts. Raises an
-    EnvError of a tool that is no ToolError.
+    Return "Not read: <reason>." for malformed or too many calls in tags, None for other texts.
+    Raise an EnvError of a tool that is no ToolError.
     """
     turn = read_turn(text)
     if isinstance(turn, tuple):
@@ -363,9 +362,9 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result, or "Error: ...", in <tool_response> tags.
+    """Return a result in <tool_response> tags, after "Error: " if it is not `ok`.
 
-    It is cut so that `results` of them fit into one observation.
+    The content is cut to fit `results` times into one observation.
     """
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
