@@ -40,9 +40,9 @@ from srl_train.run import PlayedRound, Run, UpdateStats
 
 
 class LearnerThread:
-    """Thread in which models learn together from rounds, in order, beginning with round `first`.
+    """Thread in which `models` train together on rounds, in order, beginning with round `first`.
 
-    `room` is the maximum number of rounds that are played ahead of the models.
+    A round starts only if the models have trained on all earlier rounds except at most `room`.
     """
 
     def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
@@ -59,8 +59,8 @@ class LearnerThread:
 class PlayAhead:
     """Schedule of rounds that are played ahead of the models (srl_train.schedule.Schedule).
 
-    Between two calls, rounds that started continue and no round starts. `saves_after(number)` is
-    True if a checkpoint follows the round of this number.
+    Between two calls, rounds and updates that started continue, and no round starts.
+    `saves_after(number)` is True if a checkpoint follows the round of this number.
     """
 
     def __init__(self, run: Run, saves_after: Callable[[int], bool]) -> None:
@@ -96,8 +96,10 @@ class PlayAhead:
     def next_round(self) -> RoundResult:
         """Wait until all models have trained on the next round; return its row and episodes.
 
-        Meanwhile, rounds start if `max_staleness` permits. Any error, such as TrainingError for too
-        many failed episodes, closes the schedule and is raised.
+        Meanwhile, rounds start if `max_staleness` permits. Any error closes the schedule and is
+        raised: that of an update at once, also of a later round, and that of playing a round, such
+        as TrainingError for too many failed episodes, after all earlier rounds were returned. Must
+        not be called after the last round.
         """
         try:
             number = self._returned
@@ -111,7 +113,7 @@ class PlayAhead:
             raise
 
     def settle(self) -> list[RoundResult]:
-        """Wait until models have trained on all rounds handed to them; return their results.
+        """Wait until models have trained on all rounds handed to them; return new results in order.
 
         Rounds that were returned before are not included. Afterwards, no model learns until
         `next_round` is called. An error of a learner closes the schedule and is raised.
@@ -125,7 +127,7 @@ class PlayAhead:
             raise
 
     def close(self) -> None:
-        """Cancel all episodes, wait until models complete their current round, and end threads."""
+        """Cancel episodes and queued updates, complete running updates, and end all threads."""
         if not self._closed:
             self._closed = True
             self._play_thread.close()
@@ -163,7 +165,7 @@ class PlayAhead:
         return episodes
 
     def _prepare_round(self) -> bool:
-        """Hand the next round to the models; False if it is not complete or a checkpoint is due."""
+        """Queue the next round's updates, or return False if that must wait; raise its errors."""
         number = self._prepared
         playing = self._playing.get(number)
         if playing is None or not playing.done():
@@ -198,7 +200,7 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Return True if all models trained on a round; clear `_news`, raise learners' errors."""
+        """Clear `_news`, raise any failed update's error; True if all models trained on a round."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():
@@ -224,7 +226,7 @@ class PlayAhead:
 
 
 def room(config: RunConfig, model: str, agents: int) -> int:
-    """Return the number of rounds (0 or more) that `max_staleness` lets play be ahead of a model.
+    """Return the maximum number of rounds, 0 or more, that play may be ahead of a model.
 
     `agents` is the largest number of agents that the model plays in an episode.
     """

@@ -43,7 +43,7 @@ class EnvServer:
         timeout: Time limit of a call in seconds.
 
     Raises:
-        RemoteError: If no server answers within 10 seconds, or `timeout` if that is less.
+        RemoteError: If no environment server answers within `timeout`, and at most 10 seconds.
         EnvConfigError: If the address is malformed or not a loopback address.
     """
 
@@ -91,8 +91,8 @@ class EnvServer:
             **options: Arguments of the environment.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses, or an option cannot be sent;
-                ValueError after `close`.
+            RemoteError: If the server cannot be reached or refuses, or an option cannot be sent.
+            ValueError: After `close`.
         """
         return RemoteEnv(self, name, options)
 
@@ -103,7 +103,7 @@ class EnvServer:
             timeout: Time limit in seconds, by default the connection's.
 
         Raises:
-            RemoteError: As `call`.
+            RemoteError: As `call`, also ValueError.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
@@ -116,7 +116,8 @@ class EnvServer:
             timeout: Time limit in seconds; None uses that of the connection.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
+            RemoteError: If the server cannot be reached, refuses, or does not answer in time.
+            ValueError: After `close`.
         """
         seconds = timeout or self.timeout
         try:
@@ -130,7 +131,7 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session; ignore a failed call and a closed connection.
+        """End a session on the server; ignore a failed call and a closed connection.
 
         Args:
             session: Id of the session.
@@ -144,7 +145,7 @@ _shared = lru_cache(maxsize=64)(connect)
 
 
 def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
-    """Make an environment on a server. Environments of one address share a connection.
+    """Make an environment on a server. Environments of one address share an open connection.
 
     Args:
         address: "host:port" of the server.
@@ -152,7 +153,7 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
         **options: Arguments of the environment.
 
     Raises:
-        RemoteError: If no server answers or it refuses.
+        RemoteError: If no server answers, it refuses, or an option cannot be sent.
         EnvConfigError: For a bad address, and for an address of another machine.
     """
     return _shared(address).env(name, **options)
@@ -161,9 +162,9 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name" with the arguments `options`.
 
-    Sets `made_as` of the environment to the name and options. Raises EnvConfigError for a bad URL,
-    UntrustedError while an untrusted record is read (`loading.closed`), and RemoteError if no
-    server answers or it refuses.
+    Sets the environment's `made_as` to {"name": name, "options": options}. Raises UntrustedError
+    while an untrusted record is read (`loading.closed`), EnvConfigError for a bad URL, and the
+    errors of `remote`.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

@@ -13,8 +13,8 @@ class RemoteError(EnvError):
     """Error for a server that cannot be reached, a refused call, or an invalid message.
 
     Args:
-        message: Text, of which one line of at most 500 printable characters is kept.
-        code: gRPC status, such as NOT_FOUND.
+        message: Text, which is reduced to one line of at most 500 printable characters.
+        code: Name of a gRPC status, such as "NOT_FOUND".
     """
 
     def __init__(self, message: object, code: str = "INVALID_ARGUMENT") -> None:
