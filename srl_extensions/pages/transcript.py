@@ -28,8 +28,8 @@ def view_of(
 ) -> TextView | None:
     """Return the text view of the environment `name`, if it has the episode's name and agents.
 
-    Returns None otherwise, if the environment cannot be made from `options`, and for an untrusted
-    name that is not registered. Raises UntrustedError if untrusted options name code or files.
+    Returns None otherwise, if the environment cannot be made, and for an untrusted name that is not
+    registered. Raises UntrustedError if untrusted options name code or files.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None
@@ -57,7 +57,7 @@ def transcript(
 
     An animation shows `frames` for `seconds` each: PNG files of the state after the reset and after
     each turn. A table requires None for both. Without a `view`, observations and actions are shown
-    as recorded. Each text is cut to 1500 characters.
+    as recorded. Long texts are cut.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))

@@ -1,8 +1,8 @@
 """Play ahead: rounds are played while models learn from earlier rounds, each in its own thread.
 
-The caller of `next_round` coordinates: it starts rounds, and hands completed ones to the models in
-order. One thread plays the episodes of all current rounds in one event loop. Each model learns in
-its own thread; if the update strategy exchanges weights or gradients, all models share one thread.
+`next_round` starts rounds, and hands completed ones to the models in order. One thread plays the
+episodes of all current rounds in one event loop. Each model learns in its own thread; if the update
+strategy exchanges weights or gradients, all models share one thread.
 
 Only `updates.max_staleness` limits how far play is ahead. A model that makes u updates from a
 round, and whose samples may be s updates old, has room for
@@ -73,7 +73,7 @@ class PlayAhead:
         self._playing: dict[int, Future[list[Episode]]] = {}
         self._played: dict[int, PlayedRound] = {}
         self._failed = False
-        """True if a round failed; its error is raised after all rounds before it were returned."""
+        """True if a round failed; its error is raised after earlier rounds were returned."""
         bound = run.config.engine.in_flight
         self._in_flight = None if bound is None else asyncio.Semaphore(bound)
         self._news = threading.Event()
@@ -97,9 +97,8 @@ class PlayAhead:
         """Wait until all models have trained on the next round; return its row and episodes.
 
         Meanwhile, rounds start if `max_staleness` permits. Any error closes the schedule and is
-        raised: that of an update at once, also of a later round, and that of playing a round, such
-        as TrainingError for too many failed episodes, after all earlier rounds were returned. Must
-        not be called after the last round.
+        raised, such as TrainingError for too many failed episodes. The error of an update can be
+        that of a later round. Must not be called after the last round.
         """
         try:
             number = self._returned
@@ -113,7 +112,7 @@ class PlayAhead:
             raise
 
     def settle(self) -> list[RoundResult]:
-        """Wait until models have trained on all rounds handed to them; return new results in order.
+        """Wait until models have trained on all rounds handed to them; return their results.
 
         Rounds that were returned before are not included. Afterwards, no model learns until
         `next_round` is called. An error of a learner closes the schedule and is raised.
@@ -200,7 +199,6 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Clear `_news`, raise any failed update's error; True if all models trained on a round."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():

@@ -1,8 +1,7 @@
 """Critics: networks that predict a model's return, one value per action.
 
-A critic is a module next to the policy, so that saving, sampling and clipping of the policy are
-unchanged. It maps (batch, hidden) to values (B, K) in float32, for K actions per row. `batch` is
-the batch of TRL's loss, with these tensors in addition:
+A critic maps (batch, hidden) to values (B, K) in float32, for K actions per row.
+`batch` is the batch of TRL's loss, with these tensors in addition:
 
     value_positions  (B, K)      completion token that each action starts at
     states           (B, K, S)   joint state and agent, for the central critic only
@@ -31,8 +30,8 @@ class TokenCritic(nn.Module):
     """Linear value head on the last hidden state before each answer, initialized with 0.
 
     A shared critic reads the hidden states of the policy `model`, so that the gradient of the value
-    loss reaches the policy. A `separate` critic has its own copy of the policy's backbone. The copy
-    shares frozen parameters and buffers with the policy, such as the base model of an adapter.
+    loss reaches the policy. A `separate` critic has a copy of the policy's backbone, which shares
+    frozen parameters and buffers with the policy, such as the base of an adapter.
     """
 
     def __init__(self, model: Any, *, separate: bool) -> None:
@@ -64,8 +63,8 @@ class TokenCritic(nn.Module):
 class CentralCritic(nn.Module):
     """Network on the joint state and the agent, with two hidden layers (MAPPO: Yu et al. 2022).
 
-    Hidden layers have 64 tanh units and orthogonal initial weights with gain sqrt(2). The output
-    layer is initialized with 0. `joint` must not be None.
+    Hidden layers have 64 tanh units. The output layer is initialized with 0.
+    `joint` must not be None.
     """
 
     reads_policy = False
@@ -121,7 +120,7 @@ def values_after(
     """Return the head's value (N,) after the last token of each of N >= 1 contexts of token ids.
 
     A forward pass of the backbone, a transformer without output head, reads at most `rows_at_once`
-    contexts. The backward pass repeats the forward passes instead of storing their activations.
+    contexts. The backward pass repeats it, which saves memory.
     """
 
     def values(ids: Tensor, mask: Tensor) -> Tensor:
@@ -157,9 +156,9 @@ def with_closings(
 ) -> dict[str, Tensor]:
     """Return a copy of the batch with one more value position per row, after the last observation.
 
-    `value_positions` and `states`, if present, have one more column. `closing_ids` are appended to
-    the completions. Without `closing_ids`, the column of a sample has no meaning. `agents` are all
-    agents of the environment.
+    `value_positions` and `states`, if present, have one more column, and completions end with
+    `closing_ids`. For samples without `closing_ids`, the column has no meaning. `agents` are all
+    agents.
     """
     like = batch["completion_ids"]
     whole = [like.new_tensor(s.completion_ids + (s.closing_ids or ())) for s in samples]

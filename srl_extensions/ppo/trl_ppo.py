@@ -1,7 +1,6 @@
 """PPO learner: TRL's clipped surrogate with advantages from a critic.
 
-Three methods of TRL's GRPOTrainer are extended: batch creation, the loss and the optimizer. The
-formulas are in docs/training/ppo.md.
+The formulas are in docs/training/ppo.md.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from srl_train.samples import JointState, TokenSample
 class PlayedPPOTrainer(PlayedGRPOTrainer):
     """GRPOTrainer with a critic: advantages (B, T) by GAE, and a value loss in addition to TRL's.
 
-    `args` and `kwargs` are arguments of GRPOTrainer. `discount` is per environment step. `agents`
-    are all agents for the central critic, which other critics ignore.
+    `args` and `kwargs` are arguments of GRPOTrainer. `discount` is per environment step.
+    `agents` are all agents, for the central critic.
     """
 
     def __init__(
@@ -130,7 +129,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return backbone_of(self.accelerator.unwrap_model(self.model))
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
-        """Return half the weighted sum of squared errors; `value_clip` clips them as in PPO2."""
         errors = (values - batch["returns"]) ** 2
         limit = self.settings.value_clip
         if limit is not None:
@@ -229,9 +227,8 @@ class PpoLearner(PlayedLearner):
     """One model under PPO; arguments as in PlayedLearner.
 
     Weights and gradients include the critic's, with names that begin with "critic.", also for
-    update strategies and checkpoints. The critic's gradient is clipped separately, so that a large
-    value error does not slow the policy down. Raises ConfigError for a central critic if `joint` is
-    None.
+    update strategies and checkpoints. The critic's gradient is clipped separately.
+    Raises ConfigError for a central critic if `joint` is None.
     """
 
     _config: PpoConfig
@@ -291,7 +288,7 @@ class PpoLearner(PlayedLearner):
 
 
 def _whole(values: Floats) -> tuple[Floats, slice]:
-    """Return the values of all processes in their order, and the slice of this process's values."""
+    """Return the values of all processes in order, and the slice of this process's values."""
     parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
     return np.concatenate(parts), slice(start, start + len(values))

@@ -72,9 +72,9 @@ DECAY = 0.99
 class ValueScale:
     """Running mean and deviation of returns, the units of a normalized critic.
 
-    Value normalization of Yu et al. 2022, sec. 5.1: the critic learns (R - mean) / deviation, and
-    its values are scaled back before advantages are computed. Mean and variance are those of a
-    mixture of all updates' returns with exponentially decaying weights (West 1979).
+    Value normalization of Yu et al. 2022, sec. 5.1: the critic learns (R - mean) / deviation.
+    Mean and variance are those of a mixture of all updates' returns with exponentially decaying
+    weights (West 1979).
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class ValueScale:
         return (returns - self._mean) / self.deviation
 
     def restore(self, values: Floats) -> Floats:
-        """Return values * deviation + mean, the inverse of `normalize`: values as returns."""
+        """Return values * deviation + mean, the inverse of `normalize`."""
         return values * self.deviation + self._mean
 
     def state(self) -> list[float]:

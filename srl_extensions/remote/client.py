@@ -43,7 +43,7 @@ class EnvServer:
         timeout: Time limit of a call in seconds.
 
     Raises:
-        RemoteError: If no environment server answers within `timeout`, and at most 10 seconds.
+        RemoteError: If no server answers within 10 seconds, or `timeout` if that is less.
         EnvConfigError: If the address is malformed or not a loopback address.
     """
 
@@ -103,7 +103,8 @@ class EnvServer:
             timeout: Time limit in seconds, by default the connection's.
 
         Raises:
-            RemoteError: As `call`, also ValueError.
+            RemoteError: As `call`.
+            ValueError: After `close`.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
@@ -131,7 +132,7 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session on the server; ignore a failed call and a closed connection.
+        """End a session; ignore a failed call and a closed connection.
 
         Args:
             session: Id of the session.
@@ -162,9 +163,8 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name" with the arguments `options`.
 
-    Sets the environment's `made_as` to {"name": name, "options": options}. Raises UntrustedError
-    while an untrusted record is read (`loading.closed`), EnvConfigError for a bad URL, and the
-    errors of `remote`.
+    Sets its `made_as` to {"name": name, "options": options}. Raises UntrustedError while an
+    untrusted record is read (`loading.closed`), else the errors of `remote`.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

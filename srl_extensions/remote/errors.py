@@ -6,14 +6,14 @@ from srl_envs.errors import EnvError
 from srl_envs.untrusted import printable
 
 LONGEST = 500
-"""Maximum length of a message, which may quote the other side."""
+"""Maximum length of a message."""
 
 
 class RemoteError(EnvError):
     """Error for a server that cannot be reached, a refused call, or an invalid message.
 
     Args:
-        message: Text, which is reduced to one line of at most 500 printable characters.
+        message: Text, reduced to one line of at most 500 printable characters.
         code: Name of a gRPC status, such as "NOT_FOUND".
     """
 

@@ -51,7 +51,7 @@ class Service:
     def handler(self, method: Any) -> Any:
         """Return the gRPC handler of a method of the protocol, given by its descriptor.
 
-        A RemoteError becomes the status of the call, and an invalid request INVALID_ARGUMENT.
+        A RemoteError or an invalid request becomes the status of the call.
         """
         kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         answer = getattr(self, method.name.lower())
@@ -101,7 +101,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest) -> pb.Frame:
-        """Play one step of a session; return its packed results. RemoteError if this fails."""
+        """Step a session's environment; return its `pack_outcome`. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
@@ -110,7 +110,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def close(self, request: pb.CloseRequest) -> pb.CloseReply:
-        """End a session and close its environment; do nothing if there is none."""
+        """End a session and close its environment; do nothing for an unknown session."""
         await self.sessions.close(request.session)
         return pb.CloseReply()
 
@@ -126,7 +126,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server in the context, and yield its Serving.
+    """Run a server during the context, and yield its Serving.
 
     At the end, running calls have 10 seconds to complete; then all sessions end. Raises
     EnvConfigError if the address is not available.
