@@ -238,7 +238,10 @@ def create_app(
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve until SIGINT or SIGTERM, which is raised again; SystemExit if the port is in use."""
+    """Serve until SIGINT or SIGTERM, which is raised again.
+
+    Raises SystemExit if the port is in use, and the errors of `configured`.
+    """
     uvicorn.Server(configured(app, host, port)).run()
 
 

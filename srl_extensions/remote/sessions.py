@@ -126,10 +126,7 @@ class Sessions:
             raise
 
     async def close(self, session_id: str) -> None:
-        """End a session and close its environment; do nothing for an unknown id.
-
-        A running call has `step_seconds` to return, or the environment is not closed.
-        """
+        """End a session, if open; close its environment if a running call ends in `step_seconds`."""
         session = self.open_sessions.get(session_id)
         if session is not None:
             await self._close(session)
