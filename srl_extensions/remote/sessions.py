@@ -126,7 +126,7 @@ class Sessions:
             raise
 
     async def close(self, session_id: str) -> None:
-        """End a session, if open; close its environment if a running call ends in `step_seconds`."""
+        """End a session, if open; close its environment once a running call ends, if in time."""
         session = self.open_sessions.get(session_id)
         if session is not None:
             await self._close(session)
