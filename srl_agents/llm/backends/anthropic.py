@@ -19,8 +19,8 @@ from srl_agents.llm.sampling import Sampling
 class AnthropicModel(ApiModel):
     """Model behind the Messages API, through the SDK `anthropic`.
 
-    The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL by default. Seeds, and sampling
-    settings except `max_new_tokens` that are not the default, raise PolicyError.
+    The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL by default. `answer` raises
+    PolicyError for a seed, and for a temperature, top_p or top_k other than the default.
     """
 
     provider = "anthropic"

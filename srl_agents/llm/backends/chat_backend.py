@@ -37,7 +37,7 @@ class ChatRequest:
     """Request for one answer: conversation, sampling settings and seed."""
 
     messages: tuple[Message, ...]
-    """Messages to send, the last one of the user."""
+    """Messages to send; the last has the role "user"."""
     sampling: Sampling
     seed: int | None = None
     """Seed of the answer; None for APIs without seeds."""
@@ -69,7 +69,7 @@ class Usage:
     completion_tokens: int = 0
     """Number of tokens of all answers, with hidden reasoning."""
     responses_without_usage: int = 0
-    """Number of answers without token counts."""
+    """Number of answers with a missing token count, which adds 0."""
     finish_reasons: dict[str, int] = field(default_factory=dict)
     """Reason of the end -> number of answers."""
     models: dict[str, int] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class ApiModel(ABC):
             model: The API's name for the model.
             api_key: Key; None reads the environment variable of the SDK.
             base_url: Address of the server; None reads the environment variable of the SDK.
-            concurrency: Maximum number of concurrent requests.
+            concurrency: Maximum number of concurrent requests, 1 or more.
             timeout: Seconds per request, retries included.
             max_retries: Number of retries after temporary failures.
 
@@ -209,7 +209,7 @@ class ApiModel(ABC):
 
     @abstractmethod
     def _connected(self, **settings: Any) -> Any:
-        """Return a client of the SDK, constructed with `settings`; BackendError without a key."""
+        """Return a client of the SDK; raise BackendError without a key."""
 
     @abstractmethod
     async def _ask(self, request: ChatRequest) -> ChatAnswer:

@@ -14,7 +14,7 @@ from srl_envs.validation import is_loopback
 
 
 def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
-    """Return the asynchronous HTTP client with which an SDK (`openai`, `anthropic`) sends requests.
+    """Return the asynchronous HTTP client of an SDK (`openai` or `anthropic`).
 
     Loopback addresses are contacted without a proxy. Redirections are not followed.
 
@@ -128,5 +128,5 @@ def sdk_error(
 
 
 def no_answer(name: str, reply: Any) -> BackendError:
-    """Return a BackendError about the server `name`, whose reply (quoted in part) has no answer."""
+    """Return a BackendError that quotes a reply of the server `name` without an answer."""
     return BackendError(f"{name}: the server's reply contains no answer: {str(reply)[:200]!r}")

@@ -27,7 +27,7 @@ BACKENDS = PluginTable(
 
 
 def is_api_name(name: str) -> bool:
-    """Return True for a name BACKEND:MODEL whose backend defines `open_model`."""
+    """Return True if `name` begins with BACKEND: and this backend defines `open_model`."""
     backend, colon, _ = name.partition(":")
     return bool(colon) and backend in BACKENDS and hasattr(BACKENDS.load(backend), "open_model")
 
@@ -39,7 +39,7 @@ def api_model(name: str) -> Any:
         name: BACKEND:MODEL, such as 'openai:gpt-5-mini', for which `is_api_name` is True.
 
     Raises:
-        BackendError: The name has no MODEL, or the SDK or the key is missing.
+        BackendError: The name has no MODEL, or the SDK, key or address is missing or not valid.
     """
     backend, _, model = name.partition(":")
     if not model:

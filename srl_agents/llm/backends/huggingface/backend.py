@@ -48,8 +48,8 @@ _LOADING = threading.Lock()
 class HuggingFaceBackend:
     """Backend of a model in this process, whose weights may change between batches.
 
-    Concurrent requests form one batch, also with different adapters. A batch reuses key-value
-    caches if all of its requests continue conversations of one earlier batch with the same weights.
+    Concurrent requests form one batch, also with different adapters. A batch can reuse key-value
+    caches if all its requests continue conversations of one earlier batch with the same weights.
     """
 
     def __init__(
@@ -179,7 +179,9 @@ class HuggingFaceBackend:
         return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """Return a copy with another model object and empty caches, but the same lock.
+        """Return a copy with another model object and empty caches.
+
+        The lock and `adapter_versions` are shared.
 
         Args:
             model: PreTrainedModel or PeftModel with the same tokenizer.
@@ -191,7 +193,7 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current ModelVersion of the weights, which records contain.
+        """Return the current ModelVersion of the weights.
 
         Args:
             adapter: Name of an adapter, which is not checked; None for the base. Without an entry

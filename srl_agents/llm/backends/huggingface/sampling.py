@@ -38,10 +38,9 @@ class TokenDraw:
     ) -> tuple[list[int], list[float]]:
         """Sample one token for each row in `rows` and return token ids and log-probabilities.
 
-        `logits` have the shape (batch, vocabulary), `rows` are indices into the batch. `uniforms`,
-        numbers in [0, 1) for inverse transform sampling, and `allowed`, token ids or None for all,
-        have one entry per entry of `rows`, as both results. Raises BackendError if the logits are
-        not finite.
+        `logits` have the shape (batch, vocabulary); `rows` are increasing indices into the batch.
+        All other lists have one entry per row: `uniforms` numbers in [0, 1) for inverse transform
+        sampling, `allowed` token ids, or None for all. Raises BackendError for non-finite logits.
         """
         all_rows = len(rows) == len(logits)
         scores = logits.float() if all_rows else logits[list(rows)].float()
@@ -94,9 +93,9 @@ def _narrow(scores: Tensor, counts: Tensor, shares: Tensor) -> Tensor:
 
 @contextmanager
 def compact_head_input(model: Any) -> Iterator[None]:
-    """Make the inputs of a language-model head in half precision on a CPU contiguous in the block.
+    """Make the output layer's inputs contiguous in the block; only for half precision on a CPU.
 
-    Otherwise, torch 2.13 copies the whole head for every row of an input that is a view.
+    Otherwise, torch 2.13 copies the whole layer for every row of an input that is a view.
     """
     head = model.get_output_embeddings()
     if head is None or model.device.type != "cpu" or model.dtype == torch.float32:
