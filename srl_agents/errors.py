@@ -26,7 +26,7 @@ class EpisodeError(ValueError):
 
 
 class RolloutError(RuntimeError):
-    """More failed episodes than the caller allows."""
+    """Failure of all episodes, or of a required one."""
 
 
 class PolicyError(ValueError):

@@ -51,7 +51,7 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Schedule a coroutine in the thread's loop and return its concurrent Future at once."""
+        """Schedule a coroutine in the thread's loop; return its future at once."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Batcher(Generic[Q, A]):
     """Collector of requests, which are sampled in one batch when no more are submitted.
 
     A batch is complete after QUIET iterations of the event loop without a new request. `sample`
-    maps a batch to one result per request and blocks the loop; its error is that of each request.
+    maps a batch to one result per request and blocks the loop; all futures receive its error.
     `order` maps a request to the number by which a batch is sorted, None first. If `order` is None,
     a batch has the order of submission.
     """

@@ -67,9 +67,9 @@ class Agreement(NamedTuple):
 def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
     """Return the Nash bargaining solution among cycles of CYCLE rounds.
 
-    A cycle contains one or two joint actions. The solution maximizes the `product_of_gains` over
-    the maximin values (Nash 1950; Littman and Stone 2005). Both tables are square and indexed [row
-    player's action, column player's].
+    A cycle contains one or two joint actions. The solution maximizes `product_of_gains` (Nash 1950;
+    Littman and Stone 2005). If it is -inf for all cycles, both players play action 0. The tables
+    are square and indexed [row player's action, column player's].
     """
     actions = len(row_KK)
     weight_AJ = _shares(actions)
@@ -83,7 +83,7 @@ def product_of_gains(value_A2: Floats, sure_2: Floats, row_KK: Floats, column_KK
     """Return the product of both players' gains (A,), for A pairs of payoffs (row, column).
 
     A gain is (payoff - maximin value) / range of the player's table + SLACK; `sure_2` contains the
-    maximin values (row, column). The product is -inf if a gain is negative.
+    maximin values (row, column). The product has 9 decimals. A negative gain makes it -inf.
     """
     range_2 = np.maximum([np.ptp(row_KK), np.ptp(column_KK)], 1e-12)
     gain_A2 = (value_A2 - sure_2) / range_2 + SLACK
@@ -119,9 +119,9 @@ class Plan(NamedTuple):
     """Best actions of an episode against N partners, and their expected rewards."""
 
     action_NTC: Actions
-    """Best action by run, round and situation (see `best_plan`)."""
+    """Best action by partner, round and situation (see `best_plan`)."""
     value_N: Floats
-    """Expected reward per round, by run."""
+    """Expected reward per round, by partner."""
 
 
 def best_plan(
@@ -130,8 +130,8 @@ def best_plan(
     """Return the best Plan of `rounds` rounds against known partners, by backward induction.
 
     `reply_NCK` are the partners' action distributions per situation: 0 is the start of an episode,
-    1 + K * own + other follows a joint action. Payoffs are [own, other]. With `doubt_NC`, the plan
-    and its value are optimistic: with this probability, a reply is the best one for the agent, as
+    1 + K * own + other follows a joint action. Payoffs are [own, other]. `doubt_NC` makes the plan
+    and its value optimistic: with these probabilities, the reply is the best one for the agent, as
     in interval estimation (Strehl and Littman 2008, eq. 3.2).
     """
     runs, situations = reply_NCK.shape[:2]

@@ -40,7 +40,7 @@ def bootstrap_interval(
 
 
 def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:
-    """Return the 2.5 % and 97.5 % quantiles of all values that are not NaN; two NaN without any."""
+    """Return the 2.5 % and 97.5 % quantiles of at least one value; NaN values are ignored."""
     tail = (1.0 - CONFIDENCE) / 2
     low, high = np.nanquantile(np.asarray(resampled, dtype=np.float64), [tail, 1.0 - tail])
     return float(low), float(high)

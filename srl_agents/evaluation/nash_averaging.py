@@ -30,7 +30,7 @@ class NashAverage(NamedTuple):
     weights: Floats
     """Maximum-entropy Nash equilibrium, one probability per player."""
     values: Floats
-    """Margin of each player against the equilibrium: 0 in its support, at most 0 elsewhere."""
+    """Margins against the equilibrium: 0 in its support, at most 0 elsewhere, up to rounding."""
 
 
 def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
@@ -80,7 +80,7 @@ def square(matrix: ArrayLike) -> Floats:
 
 
 def _maximum_entropy(lead: Floats) -> Floats:
-    """Return the weights of maximum entropy with lead @ weights <= 0 (McKelvey, Palfrey 1995)."""
+    """Approximate maximum-entropy weights with lead @ weights <= 0 (McKelvey, Palfrey 1995)."""
     logs, temperature, factor = np.full(len(lead), -np.log(len(lead))), 2.0, 0.5
     while temperature > COLDEST and factor < SLOWEST:
         colder = max(COLDEST, temperature * factor)
@@ -94,7 +94,7 @@ def _maximum_entropy(lead: Floats) -> Floats:
 
 
 def _logit_equilibrium(lead: Floats, logs: Floats) -> Floats | None:
-    """Return log w of w = softmax(lead @ w), or None if Newton's method from `logs` diverges."""
+    """Return log w of w = softmax(lead @ w), or None if Newton's method does not converge."""
     count = len(lead)
     for _ in range(MAX_STEPS):
         weights = np.exp(logs)

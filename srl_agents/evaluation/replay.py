@@ -36,6 +36,7 @@ def remade(
     Raises:
         EpisodeError: The record has no `made_as`, or names code or files and is not trusted.
         EnvConfigError: This release cannot construct the environment.
+        ImportError: A package that the environment needs is missing.
     """
     made = episode.made_as
     if made is None:
@@ -119,8 +120,8 @@ Turn = tuple[AgentStep, ...]
 class Watched:
     """Wrapper of an environment that stores the infos of the last reset or step.
 
-    `infos` are those of the current state of `env`, if it is running. The wrapper is for `replay`,
-    which renders nothing because `render_mode` is None.
+    `infos` are those of the current state of `env`, if it is running. Because `render_mode` is
+    None, `replay` renders nothing.
     """
 
     def __init__(self, env: Any, infos: Mapping[str, Any] | None = None) -> None:
@@ -151,7 +152,7 @@ class Watched:
     def others(self, step: AgentStep) -> list[int]:
         """Return the legal actions of the step's agent except the recorded one.
 
-        The list is empty for actions that are not discrete.
+        Without a mask, all are legal. The list is empty for actions that are not discrete.
         """
         space, taken = self.env.action_space(step.agent), step.decision.action
         if not isinstance(space, Discrete) or not isinstance(taken, int | np.integer):
@@ -161,7 +162,7 @@ class Watched:
         return [action for action in legal if action != taken]
 
     def default(self, agent: str) -> Any:
-        """Return the text view's default action, or the first legal action if that is illegal.
+        """Return the text view's `fallback_action`, or the first legal one if that is illegal.
 
         Raises AttributeError without a text view.
         """
@@ -173,10 +174,10 @@ class Watched:
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
     """Play `turns` on a copy of `watched`, with `action` as the first action of `agent`.
 
-    `turns` are the recorded steps from the environment's current state on; `agent` acts in the
-    first. Returns the steps until the episode or `turns` ends, with their new rewards, without
-    observations. Later actions that are missing or illegal are replaced by `Watched.default`.
-    Raises EnvError if the environment cannot be copied.
+    `turns` are the recorded steps from the environment's current state; `agent` acts in the first.
+    Returns the steps until the episode or `turns` ends, with new rewards, without observations.
+    `Watched.default` replaces later actions that are missing or illegal. Raises EnvError if the
+    environment cannot be copied, or a step fails.
     """
     game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []
