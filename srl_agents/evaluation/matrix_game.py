@@ -101,7 +101,7 @@ class MatchOutcome:
 
 
 def payoffs(coop_level: float, difficulty: float) -> Floats:
-    """Return mean rewards [own action, opponent's; 1 = cooperate] of coop_compete_v0's "pair".
+    """Return noise-free rewards [own action, other's; 1 = cooperate] of coop_compete_v0's "pair".
 
     Raises ValueError if a level is outside [0, 1].
     """
@@ -214,8 +214,8 @@ def run_benchmark(
         - "params": the arguments from `runs` to `seed`.
         - "metrics": player -> avg_A, avg_B, std_A, std_B in self-play.
         - "oracle": see `oracle`.
-        - "references": opponent -> reward of the exact best response to a scripted player; for a
-          learner, of the better of AC and AP against it (no entry unless both play).
+        - "references": opponent -> `best_response` to a scripted player; for a learner, average
+          of the better of AC and AP against it (no entry unless both play).
         - "cross_play": row -> column -> {"avg", "std", "worst"} of the row's player.
         - "tuning": {"rate": learning rate of PG_TUNED; PG_RATE if it does not play}.
         - "self_play": player -> "worst" (lowest run of A or B), runs_in_the_worse_agreement.
