@@ -27,9 +27,10 @@ class MonitoringConfig(Section):
 
 
 class UnifiedMonitor:
-    """Recorder of every MultiModelTrainer with `enable_monitoring`, from `start` to `stop`.
+    """Recorder of all MultiModelTrainers with `enable_monitoring` in this process.
 
-    The lines of its file are rounds and stages as in RUN/metrics.jsonl, with the key `run`.
+    From `start` to `stop`, it records rounds and stages as in RUN/metrics.jsonl, with the
+    additional key `run`.
 
     Args:
         config: File of the monitor; None selects the default MonitoringConfig.
@@ -42,10 +43,10 @@ class UnifiedMonitor:
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Start to record trainers, also in the file if enabled; no effect if started.
+        """Start to record, and open the file if enabled; no effect if started.
 
         Raises:
-            MetricsError: If the file exists and has lines that are not JSON.
+            MetricsError: If a line of the file, except the last, is damaged.
         """
         if self in _started:
             return
@@ -62,11 +63,7 @@ class UnifiedMonitor:
             self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Replace `latest_metrics` by a copy of a row, and append the row to the file, if open.
-
-        Args:
-            line: Metrics of a round or stage, with the key `run`.
-        """
+        """Replace `latest_metrics` by a copy of a row, and append the row to the file, if open."""
         self.latest_metrics = dict(line)
         if self._file is not None:
             self._file.write(line)
@@ -76,7 +73,7 @@ _started: list[UnifiedMonitor] = []
 
 
 class StartedMonitors:
-    """Sink of one run's metrics that passes every row to all started monitors.
+    """Sink that passes a run's metrics to all started monitors.
 
     Args:
         run: Folder of the run.
@@ -108,9 +105,12 @@ class GraphVisualizer:
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:
-        """Write an HTML page next to the file (same name, .html), and return its path.
+        """Write or replace an HTML page next to the file (same name, .html), and return its path.
 
-        Raises FileNotFoundError if the file is missing, and MetricsError if it is damaged.
+        Raises:
+            FileNotFoundError: If the file is missing.
+            MetricsError: If the file is damaged.
+            RunFolderError: If the page cannot be written.
         """
         rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)
