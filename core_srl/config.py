@@ -127,10 +127,10 @@ class MultiModelConfig(Section):
     num_gpus: Annotated[int, Field(ge=0)] = 4
     """Limit on the GPUs in use. Several need Ray; without a GPU models are on the CPU."""
     batch_size: Positive = 32
-    """Limit on the samples of an optimizer step; a sample is one agent's part of an episode."""
+    """Limit on the samples of an optimizer step; a sample is one agent's episode."""
     checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
     save_interval: Positive = 100
-    """Episodes between two checkpoints, in whole rounds: rounded down, but one or more."""
+    """Episodes between two checkpoints, rounded down to whole rounds, at least one."""
     max_checkpoints: int = 10
     """Number of newest checkpoints to keep, 1 or more; -1 keeps all."""
     enable_verl: bool = True

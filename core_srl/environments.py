@@ -85,7 +85,7 @@ def create_multi_model_coop_compete_env(
 def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
     """Create team_battle_v0 with two teams of four.
 
-    Rewards are equal in the first 10 episodes, which a reset with a seed restarts.
+    Rewards are equal in the first 10 episodes, counted from the last reset with a seed.
     """
     return _make(EnvironmentType.TEAM_BATTLE, "team_battle_v0", warmup_episodes=10)
 
@@ -95,7 +95,7 @@ def create_multi_model_staged_env(
 ) -> MultiModelTrainingEnvironment:
     """Create staged_v0 for `num_models` agents; EnvConfigError for a value not allowed.
 
-    Rewards are equal in the first `warmup_episodes` episodes, which a reset with a seed restarts.
+    Rewards are equal in the first `warmup_episodes`, counted from the last reset with a seed.
     """
     options = {"num_agents": num_models, "warmup_episodes": warmup_episodes}
     return _make(EnvironmentType.STAGED, "staged_v0", **options)

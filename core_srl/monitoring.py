@@ -29,8 +29,7 @@ class MonitoringConfig(Section):
 class UnifiedMonitor:
     """Recorder of all MultiModelTrainers with `enable_monitoring` in this process.
 
-    From `start` to `stop`, it records rounds and stages as in RUN/metrics.jsonl, with the
-    additional key `run`.
+    From `start` to `stop`, it records rows as in RUN/metrics.jsonl, with the key `run` added.
 
     Args:
         config: File of the monitor; None selects the default MonitoringConfig.
@@ -63,7 +62,11 @@ class UnifiedMonitor:
             self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Replace `latest_metrics` by a copy of a row, and append the row to the file, if open."""
+        """Replace `latest_metrics` by a copy of a row, and append the row to the file, if open.
+
+        Args:
+            line: Metrics of a round or stage, with the key `run`.
+        """
         self.latest_metrics = dict(line)
         if self._file is not None:
             self._file.write(line)
@@ -107,10 +110,8 @@ class GraphVisualizer:
     def draw(self) -> Path:
         """Write or replace an HTML page next to the file (same name, .html), and return its path.
 
-        Raises:
-            FileNotFoundError: If the file is missing.
-            MetricsError: If the file is damaged.
-            RunFolderError: If the page cannot be written.
+        Raises FileNotFoundError or MetricsError if the file is missing or damaged, and
+        RunFolderError if the page cannot be written.
         """
         rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)

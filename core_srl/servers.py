@@ -145,7 +145,7 @@ class UnifiedScheduler(_Servers):
 
         Raises:
             ConfigError: For unknown models, and unknown or wrong settings; PolicyError for top_k.
-            BackendError: If a model does not answer. Other answers are lost.
+            BackendError: If a model does not answer; other answers are lost.
             ServingError: If the servers do not run, or one failed too often.
         """
         chosen = list(self._models if selected_models is None else selected_models)
@@ -295,7 +295,7 @@ class DistributedLoRAScheduler(_Servers):
         self._publishing = threading.Lock()
 
     def backend(self, lora_id: int) -> VLLMBackend:
-        """Return the sampler of an adapter's server, for requests with its name, as "lora_0".
+        """Return the sampler of an adapter's server, for requests with `adapter="lora_0"`.
 
         Raises KeyError for an unknown `lora_id`, and ServingError unless the servers run.
         """
@@ -305,7 +305,7 @@ class DistributedLoRAScheduler(_Servers):
     def get_system_status(self) -> dict[str, Any]:
         """Return "base", "servers" and "adapters".
 
-        "servers" is port -> {"url", "model" (name on the server), "up"}, empty unless the servers
+        "servers" is port -> {"url", "model" (name there), "up"}, empty unless the servers
         run. "adapters" is lora_id -> {"port", "version" (served; None if there is none)}.
         Raises ServingError if a server failed too often.
         """

@@ -130,8 +130,7 @@ class SharedWeights:
         """Make one AdamW step with gradients by name, of some or all updated weights.
 
         Returns {"version": new number, "parameters": number of gradients, "gradient_norm": L2
-        norm, not clipped}. Raises UpdateError for no or wrong gradients and for wrong learning
-        rates; nothing changes.
+        norm, not clipped}. Raises UpdateError, without a change, for wrong gradients or rates.
         """
         if not 0 < learning_rate < math.inf:
             raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")

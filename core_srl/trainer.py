@@ -154,7 +154,7 @@ class MultiModelTrainer:
     def train_round(self) -> RoundResult:
         """Play the rest of the next round and update; return `row` (metrics) and `episodes`.
 
-        Raises the errors of `trainer` and of srl_train.Trainer.train_round.
+        Raises TrainingError if no round is left or it fails, and the errors of `trainer`.
         """
         trainer = self._begin()
         with self._documented(trainer):
@@ -179,7 +179,7 @@ class MultiModelTrainer:
         return await asyncio.to_thread(self._train_episode, episode_num)
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Load the models and progress of a checkpoint in the checkpoint_dir, and return True.
+        """Load the models and progress of a checkpoint in checkpoint_dir, and return True.
 
         Args:
             checkpoint_id: Name of the checkpoint's folder; None selects the last saved.

@@ -68,7 +68,7 @@ class PayoffTable:
         return np.asarray(np.where(self.count > 0, seen, spread[:, None, None]))
 
     def noise(self) -> Floats:
-        """Return rewards' pooled standard deviation by joint action, 0 without repeats: (N,)."""
+        """Return the pooled standard deviation of rewards around joint actions' means: (N,)."""
         seen = np.maximum(self.count, 1.0)
         around = (self._squares - self._total * self._total / seen).sum(axis=(1, 2))
         freedom = self.count.sum(axis=(1, 2)) - (self.count > 0).sum(axis=(1, 2))
