@@ -65,7 +65,7 @@ class LLMConfig(Section):
     device: Text = "auto"
     """HUGGINGFACE: 'auto' (a GPU if there is one) or a torch device."""
     max_length: Annotated[int, Field(ge=2)] = 32768
-    """HUGGINGFACE: tokens of a conversation, prompts and answers together."""
+    """HUGGINGFACE: limit on a conversation's tokens, if the model has no lower limit."""
     temperature: Annotated[float, Field(ge=0)] = 0.7
     """Temperature of nodes without their own. Anthropic's API only accepts 1."""
     api_key: Annotated[Text | None, Field(repr=False)] = None
@@ -93,7 +93,7 @@ class LLMConfig(Section):
 
     @property
     def sampling(self) -> Sampling:
-        """Default sampling settings of nodes."""
+        """Default sampling settings of nodes: temperature and ANSWER_TOKENS."""
         return Sampling(temperature=self.temperature, max_new_tokens=ANSWER_TOKENS)
 
 
@@ -105,11 +105,11 @@ class LLMResponse(ChatAnswer):
     """
 
     tokens: Tokens | None = None
-    """Tokens read and sampled, with log-probabilities; None for an API."""
+    """Tokens read and sampled, with log-probabilities; None for an API or vLLM."""
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
-    """Return `usual` with `changes`; raise ConfigError for an unknown setting or wrong value."""
+    """Return a copy of `usual` with `changes` (setting -> value); ConfigError for a wrong one."""
     return SamplingConfig(**{**asdict(usual), **changes}).build()
 
 

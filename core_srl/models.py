@@ -94,6 +94,6 @@ def get_available_models() -> dict[str, list[str]]:
 
 
 def get_version_info() -> dict[str, str]:
-    """Return "version" (Core SRL's, or "not installed") and package -> version of main packages."""
+    """Return "version" (Core SRL's or "not installed") and installed main package -> version."""
     found = versions()
     return {"version": found.get("core-srl", "not installed"), **found}

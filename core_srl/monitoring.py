@@ -27,9 +27,9 @@ class MonitoringConfig(Section):
 
 
 class UnifiedMonitor:
-    """Recorder of every MultiModelTrainer with `enable_monitoring`, from `start` to `stop`.
+    """Recorder of all MultiModelTrainers with `enable_monitoring` in this process.
 
-    The lines of its file are rounds and stages as in RUN/metrics.jsonl, with the key `run`.
+    From `start` to `stop`, it records rows as in RUN/metrics.jsonl, with the key `run` added.
 
     Args:
         config: File of the monitor; None selects the default MonitoringConfig.
@@ -42,10 +42,10 @@ class UnifiedMonitor:
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Start to record trainers, also in the file if enabled; no effect if started.
+        """Start to record, and open the file if enabled; no effect if started.
 
         Raises:
-            MetricsError: If the file exists and has lines that are not JSON.
+            MetricsError: If a line of the file, except the last, is damaged.
         """
         if self in _started:
             return
@@ -76,7 +76,7 @@ _started: list[UnifiedMonitor] = []
 
 
 class StartedMonitors:
-    """Sink of one run's metrics that passes every row to all started monitors.
+    """Sink that passes a run's metrics to all started monitors.
 
     Args:
         run: Folder of the run.
@@ -108,9 +108,10 @@ class GraphVisualizer:
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:
-        """Write an HTML page next to the file (same name, .html), and return its path.
+        """Write or replace an HTML page next to the file (same name, .html), and return its path.
 
-        Raises FileNotFoundError if the file is missing, and MetricsError if it is damaged.
+        Raises FileNotFoundError or MetricsError if the file is missing or damaged, and
+        RunFolderError if the page cannot be written.
         """
         rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)

@@ -48,9 +48,9 @@ class TokenConversation:
 class SharedWeights:
     """One model of this process for many conversations, updated for all of them.
 
-    Threads may sample and update at the same time: a batch has one version of the weights. The
-    constructor loads the model, and adds a new LoRA adapter if `enable_lora` is set. Raises
-    BackendError if the model cannot be loaded, and ConfigError for `enable_lora` with an adapter.
+    Threads may sample and update at the same time: a batch has one version of the weights. If
+    `enable_lora` is set, a new LoRA adapter is added. Only adapters are updated if there are any.
+    Raises BackendError if the model cannot be loaded, ConfigError for `enable_lora` on an adapter.
     """
 
     def __init__(self, config: LLMConfig) -> None:
@@ -84,8 +84,8 @@ class SharedWeights:
     ) -> tuple[LLMResponse, TokenConversation]:
         """Sample the answer to a prompt; return it, and the conversation that includes both.
 
-        The answer is cut at the limit on the conversation's length, max_length or the model's.
-        Raises BackendError if no token is left within this limit.
+        The answer is cut where the conversation has max_length tokens or reaches the model's
+        limit. Raises BackendError if no token is left.
         """
         chat = self.backend.chat
         rules = None if state.context else state.rules
@@ -127,11 +127,10 @@ class SharedWeights:
         self.backend.release(state.number)
 
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
-        """Make one AdamW step with tensors by name, of some or all weights; then clear all `.grad`.
+        """Make one AdamW step with gradients by name, of some or all updated weights.
 
         Returns {"version": new number, "parameters": number of gradients, "gradient_norm": L2
-        norm, not clipped}. Raises UpdateError for no or wrong gradients and for wrong learning
-        rates; nothing changes.
+        norm, not clipped}. Raises UpdateError, without a change, for wrong gradients or rates.
         """
         if not 0 < learning_rate < math.inf:
             raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")
@@ -182,7 +181,7 @@ def dense_like(given: Any, like: Tensor) -> Tensor:
 
 
 def load_model(model_name: str, device: str) -> HuggingFaceBackend:
-    """Load a model from a folder, hub name or PEFT adapter, or 'tiny' for coop_compete_pair_v0.
+    """Load a model or PEFT adapter by folder or hub name, or 'tiny' for coop_compete_pair_v0.
 
     `device` is "auto" or a torch device. Raises BackendError: "Model loading failed", "GPU memory
     insufficient".

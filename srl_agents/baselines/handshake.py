@@ -38,8 +38,8 @@ _Phase = Callable[[list[int]], None]
 class Handshake:
     """Protocol by which two players of a repeated game of K actions agree on a cycle of actions.
 
-    In each round, call `act` and then `observe`, until `over` is True or `agreed` is set. Messages
-    are sent as actions 0 and 1. `calls` is True to send the code CALL, and False to answer a
+    In each round, call `act` and then `observe`, until `over` is True or `agreed` is set. Call
+    `know` when rewards are known. `calls` is True to send the code CALL, and False to answer a
     partner that sent it. If both players call, `coins`, random bits, choose the leader.
     """
 
@@ -124,7 +124,6 @@ class Handshake:
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Return the bits, highest first, of each candidate's mean reward and then of the noise."""
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
             self._range = max(float(np.ptp(self._mean_KK)), 1e-12)

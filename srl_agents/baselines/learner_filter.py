@@ -43,7 +43,7 @@ class LearnerFilter:
         self._logit_DRNG = np.tile(belief / belief.sum(), shape)
 
     def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
-        """Update the beliefs with an episode; return its log-likelihood by filter, (N, FILTERS).
+        """Return an episode's log-likelihood by filter, (N, FILTERS), and then update the beliefs.
 
         `played_N` is the agent's fraction of rounds with action 1, `counts_NK` the partner's number
         of rounds with action 0 and 1, (N, 2).
@@ -69,8 +69,8 @@ class LearnerFilter:
     def led(self, weight_NF: Floats) -> Floats:
         """Return the partner's expected rate of action 1 against a constant agent: (N, 2).
 
-        The columns are the agent's action, 0 or 1. The rate is the mean over LOOKAHEAD episodes and
-        over the filters, with the weights `weight_NF`, which sum to 1.
+        The columns are the agent's action, 0 or 1. The rate is the mean over the next LOOKAHEAD
+        episodes and over the filters, with the weights `weight_NF`, which sum to 1.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))
@@ -108,7 +108,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return the mean rate of action 1 over LOOKAHEAD episodes: [push -1 or 1, RATES, LOGITS]."""
+    """Return mean rates of action 1 in LOOKAHEAD episodes: [push -1 or 1, RATES, LOGITS]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

@@ -58,8 +58,8 @@ class PayoffTable:
     def error(self) -> Floats:
         """Return the standard errors of `mean`: (N, K, K).
 
-        The error is noise() / sqrt(count), and the standard deviation of all rewards of the run for
-        a joint action without rewards.
+        The error is noise() / sqrt(count). For a joint action without rewards, it is the standard
+        deviation of all rewards of the run.
         """
         seen = self.noise()[:, None, None] / np.sqrt(np.maximum(self.count, 1.0))
         rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
@@ -143,10 +143,10 @@ class PartnerModel:
         return self._mean_by_belief([_mean(counts) for counts in self._counts_by_type()])
 
     def doubt(self, rounds: int) -> Floats:
-        """Return the expected change of `replies` after more rounds in a situation: (N, C).
+        """Return the standard deviation of the change that more rounds make in `replies`: (N, C).
 
-        The change after `rounds` rounds is the standard deviation of a probability, the largest
-        over the actions (knowledge gradient; Frazier, Powell and Dayanik 2008).
+        `rounds` is their number in the situation. The result is the largest over the actions
+        (knowledge gradient; Frazier, Powell and Dayanik 2008).
         """
         spreads = []
         for counts in self._counts_by_type():

@@ -177,7 +177,6 @@ class OurMethodRuns:
         return action_N, chance_N
 
     def _guarded(self, mean_NKK: Floats) -> Bools:
-        """Return (N,): True for the maximin strategy; update the agreements and the guard."""
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
         own_NL, other_NL = self._cycle_2NL
@@ -221,7 +220,6 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
-        """Return plans (N, T, C) and their values (N,), and set `_lead_N`."""
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         gap_error_N = _gap_error(error_NKK, share_N2)
@@ -279,7 +277,7 @@ class OurMethodPolicy:
         self._has_acted = False
 
     def act(self) -> tuple[int, float]:
-        """Return the action of the round, drawn once, and its natural log-probability."""
+        """Return the round's action, the same in each call, and its natural log-probability."""
         [action], [chance] = self._runs.act()
         self._has_acted = True
         return int(action), log(chance)
@@ -308,7 +306,7 @@ class OurMethodPolicy:
             env: Ignored.
 
         Raises:
-            ValueError: The actions are not those of `act` since the last update, or there are none.
+            ValueError: No rounds, or actions that differ from those since the last update.
         """
         actions = np.array([[action for action, _, _ in trajectories]], np.int8)
         rewards = np.array([[reward for _, _, reward in trajectories]], float)
