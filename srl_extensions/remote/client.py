@@ -91,8 +91,8 @@ class EnvServer:
             **options: Arguments of the environment.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses, or an option cannot be sent;
-                ValueError after `close`.
+            RemoteError: If the server cannot be reached or refuses, or an option cannot be sent.
+            ValueError: After `close`.
         """
         return RemoteEnv(self, name, options)
 
@@ -104,6 +104,7 @@ class EnvServer:
 
         Raises:
             RemoteError: As `call`.
+            ValueError: After `close`.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
@@ -116,7 +117,8 @@ class EnvServer:
             timeout: Time limit in seconds; None uses that of the connection.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
+            RemoteError: If the server cannot be reached, refuses, or does not answer in time.
+            ValueError: After `close`.
         """
         seconds = timeout or self.timeout
         try:
@@ -144,7 +146,7 @@ _shared = lru_cache(maxsize=64)(connect)
 
 
 def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
-    """Make an environment on a server. Environments of one address share a connection.
+    """Make an environment on a server. Environments of one address share an open connection.
 
     Args:
         address: "host:port" of the server.
@@ -152,7 +154,7 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
         **options: Arguments of the environment.
 
     Raises:
-        RemoteError: If no server answers or it refuses.
+        RemoteError: If no server answers, it refuses, or an option cannot be sent.
         EnvConfigError: For a bad address, and for an address of another machine.
     """
     return _shared(address).env(name, **options)
@@ -161,9 +163,8 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
     """Make the environment of "grpc://host:port/name" with the arguments `options`.
 
-    Sets `made_as` of the environment to the name and options. Raises EnvConfigError for a bad URL,
-    UntrustedError while an untrusted record is read (`loading.closed`), and RemoteError if no
-    server answers or it refuses.
+    Sets its `made_as` to {"name": name, "options": options}. Raises UntrustedError while an
+    untrusted record is read (`loading.closed`), else the errors of `remote`.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

@@ -45,7 +45,7 @@ QUOTED = 300
 
 
 class Reply(BaseModel):
-    """Reply to a reset or a step, whose types are not converted."""
+    """Reply to a reset or a step; a field of another type raises ValueError."""
 
     model_config = ConfigDict(strict=True)
     observation: dict[str, Any]
@@ -54,7 +54,7 @@ class Reply(BaseModel):
 
 
 class StateReply(BaseModel):
-    """Fields that are read of a GameState, the reply of `srl serve openenv` to "state"."""
+    """Fields of GameState that the client requires, the server's reply to "state"."""
 
     model_config = ConfigDict(strict=True)
     possible_agents: list[str]
@@ -62,7 +62,7 @@ class StateReply(BaseModel):
 
 
 class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed where mypy runs
-    """OpenEnv's client; it raises ConnectionError where OpenEnv would open a new session."""
+    """OpenEnv's client, which raises ConnectionError if the connection was lost."""
 
     async def _ensure_connected(self) -> None:
         if self._ws is not None and self._ws.state is not State.OPEN:
@@ -80,7 +80,7 @@ class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed wher
 
 
 class ServerView(FreeTextView):
-    """Text view of games whose observations are texts already."""
+    """Text view of games whose observations are texts."""
 
     tells_time: ClassVar[bool] = False
 
@@ -93,15 +93,15 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
     """Environment of an OpenEnv server for its one agent, `agent_0`.
 
     Args:
-        url: Address of the server.
+        url: URL of the server.
         rules: Text that the agent reads once.
         field: Field of the server's action that contains the agent's text.
-        describe: Function that makes a text of the server's observation; by default its fields.
-        max_cycles: Steps after which the episode is truncated.
+        describe: Function from the server's observation to a text; by default `listed`.
+        max_cycles: Steps after which the episode is truncated, at least 1.
         timeout: Time limit of a reply in seconds.
 
     Raises:
-        EnvConfigError: For wrong arguments.
+        EnvConfigError: For a wrong `url`, `max_cycles` or `timeout`.
         EnvError: In `reset` and `step`, for every failure and refusal of the server.
     """
 
@@ -134,7 +134,10 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Reset; return text and {} by agent. `options` are arguments of the server's reset."""
+        """Start an episode; return its text and {} by agent. EnvError if this fails.
+
+        `options` are arguments of the server's reset.
+        """
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
@@ -148,7 +151,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
     def step(self, actions: Mapping[str, Any]) -> Step:
         """Play a step and return its results by agent; EnvError if this fails.
 
-        A failed call of the server ends the episode.
+        A failed call of the server ends the episode; an invalid action does not.
         """
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
@@ -169,13 +172,13 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: reward}, {AGENT: reply.done}, {AGENT: cut}, {AGENT: {}}
 
     def close(self) -> None:
-        """End the session on the server, if there is one; the next reset opens another."""
+        """End the session on the server, if there is one. The next reset opens another one."""
         if self._client is not None:
             client, self._client = self._client, None
             client.close()
 
     def _call(self, method: str, /, *arguments: Any, **options: Any) -> Any:
-        """Call OpenEnv's client, connected if needed; end the session, EnvError if this fails."""
+        """Call OpenEnv's client; if this fails, end the session and raise EnvError."""
         if self._client is None:
             self._client = _Client(
                 self._url,
@@ -219,17 +222,16 @@ class PartnerGame(OpenEnvGame):
     """Game of an `srl serve openenv` server whose partners play all agents but one.
 
     The agent is named `agent_0` here. The first text of an episode contains the rules. The server
-    parses the answers, and subtracts the penalty of an unparsable answer from the reward. The
-    constructor connects to the server.
+    parses the answers, and subtracts the penalty of an unparsable answer from the reward.
 
     Args:
-        url: Address of the server.
+        url: Address of the server, to which the constructor connects.
         environment: Name of a game of the server; by default its first.
         timeout: Time limit of a reply in seconds.
 
     Raises:
         EnvConfigError: For a wrong `url` or `timeout`.
-        EnvError: For every failure and refusal of the server, and for a game of several agents.
+        EnvError: For every failure and refusal of the server, and if several agents lack partners.
     """
 
     def __init__(self, url: str, environment: str | None = None, *, timeout: float = 60.0) -> None:
@@ -255,7 +257,7 @@ class PartnerGame(OpenEnvGame):
         self._answers = state.answers.get(self._agent, [])
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` legal answers in random order, or None if the server lists none."""
+        """Return up to `count` legal answers in random order, or None if any text is legal."""
         answers = self._answers
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
@@ -281,12 +283,8 @@ class FocalAgent(wrappers.FocalAgent):
     Partners on the server play the other agents. The server needs one session per concurrent
     completion.
 
-    Args:
-        url: Address of the server.
-        environment: Name of a game of the server; by default its first.
-
-    Raises:
-        EnvError: For every failure of the server, and for a game of several agents.
+    `environment` is the name of a game of the server, by default its first. Raises EnvError for a
+    wrong `url`, for every failure of the server, and if several agents lack partners.
     """
 
     def __init__(self, url: str, environment: str | None = None) -> None:

@@ -47,10 +47,10 @@ class ServedGame:
     """Name as in `srl_envs.make`."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     around: Callable[[Any], Any] | None = None
-    """Function that wraps the environment, such as with partners for some agents, or None."""
+    """Function that wraps the environment, such as with partners, or None."""
 
     def make(self) -> Any:
-        """Return a new TextEnv; EnvConfigError for wrong options and held-out levels."""
+        """Return a new TextEnv; EnvError for wrong options, held-out levels, or no text view."""
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
         return TextEnv(self.around(env) if self.around else env)
@@ -60,11 +60,11 @@ class JointAction(Action):  # type: ignore[misc]  # openenv is not installed whe
     """Answers of one turn."""
 
     actions: dict[str, str]
-    """Agent -> answer, for every agent in the game."""
+    """Agent -> answer, for exactly the agents that act in this turn."""
 
 
 class JointObservation(Observation):  # type: ignore[misc]
-    """Texts after a turn. `reward` is the sum of the rewards; `done` if no agent is left."""
+    """Texts after a reset or turn. A turn's `reward` is the sum of `rewards`."""
 
     agents: list[str]
     """Agents that act in the next turn."""
@@ -113,7 +113,7 @@ class GameSession(Environment):  # type: ignore[misc]
 
         None selects the current game, which is the first one until a reset names another. `seed`
         and `options` are passed to the game's reset; `episode_id` is only shown in `state`. Raises
-        EnvConfigError for an unknown game or argument.
+        EnvConfigError for an unknown game or argument, and the errors of the game's reset.
         """
         if unknown:
             raise EnvConfigError(
@@ -136,7 +136,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play a turn. EnvError before a reset, or without an answer of each active agent."""
+        """Play a turn; only `action` is used. EnvError unless exactly the active agents answer."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -150,13 +150,13 @@ class GameSession(Environment):  # type: ignore[misc]
 
     @property
     def state(self) -> GameState:
-        """Description of the current game, with `episode_id` (or None) and `step_count`."""
+        """Description of the current game, with its `episode_id` (or None) and `step_count`."""
         progress = {"episode_id": self._episode, "step_count": self._turns}
         state: GameState = self._games[self._name][1].model_copy(update=progress)
         return state
 
     def close(self) -> None:
-        """Close the environment, if there is one; the next reset makes another one."""
+        """Close the environment, if there is one. The next reset makes another one."""
         if self._env is not None:
             self._env.close()
             self._env = None
@@ -172,13 +172,13 @@ def _seen(env: Any, observations: Any, infos: Any, **others: Any) -> JointObserv
 
 
 class OwnRequests:
-    """ASGI middleware that refuses other sites' requests; `names` are further allowed hosts."""
+    """ASGI middleware that refuses requests unless `is_own_request` with the hosts `names`."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app, self._names = app, tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; answer one with a foreign Host or Origin header with status 421."""
+        """Pass a request on to `app`; answer with status 421 if Host or Origin is foreign."""
         app: ASGIApp = self._app
         if scope["type"] != "lifespan":
             sent = Headers(scope=scope)
@@ -207,7 +207,7 @@ def create_app(
         names: Host names of requests that are allowed in addition to `localhost` and addresses.
 
     Raises:
-        EnvConfigError: If a game cannot be made or has held-out levels, or an argument is wrong.
+        EnvError: If a game cannot be made or has held-out levels, or an argument is wrong.
     """
     if not games:
         raise EnvConfigError("create_app() was given no games: name at least one that is served")
@@ -238,7 +238,10 @@ def create_app(
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve until SIGINT or SIGTERM, which is raised again; errors of `configured`."""
+    """Serve until SIGINT or SIGTERM, which is raised again.
+
+    Raises SystemExit if the port is in use, and the errors of `configured`.
+    """
     uvicorn.Server(configured(app, host, port)).run()
 
 

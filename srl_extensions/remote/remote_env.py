@@ -42,7 +42,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     The text view and the rules that policies read are those of the same environment constructed in
     this process. Reading them raises EnvError if this fails, or if the server has another release
-    of core-srl. Constructor and calls raise RemoteError if the server cannot be reached or refuses.
+    of core-srl. Constructor, `reset` and `step` raise RemoteError if a call of the server fails.
     """
 
     render_mode = None
@@ -88,9 +88,9 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return observations and infos by agent. RemoteError if this fails.
+        """Start an episode; return observations and infos by agent. EnvError if this fails.
 
-        If the session has ended, a new one is opened, but only with a `seed`.
+        If the session has ended, a reset with a `seed` opens a new one; without, it fails.
         """
         seed, given = reset_arguments(seed, options)
         request = pb.ResetRequest(session=self._session, seed=seed, options=pack(dict(given)))

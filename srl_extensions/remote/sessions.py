@@ -40,7 +40,7 @@ class SessionLimits:
     step_seconds: float = 30.0
     """Time limit of a step, a reset or an opening; a slower session ends."""
     threads: int = 4
-    """Number of calls that compute at once."""
+    """Maximum number of calls that compute at once; others wait."""
 
     def __post_init__(self) -> None:
         for limit in ("max_sessions", "threads"):
@@ -104,7 +104,8 @@ class Sessions:
         """Return `act(environment)` for a session, called in a thread.
 
         Raises RemoteError if there is no such session, another call uses the session, or `act`
-        fails. The session ends if `act` exceeds `step_seconds`, or fails without an EnvError.
+        fails. The session ends if `act` exceeds `step_seconds` or raises another exception than
+        EnvError.
         """
         session = self.open_sessions.get(session_id)
         if session is None:
@@ -125,13 +126,13 @@ class Sessions:
             raise
 
     async def close(self, session_id: str) -> None:
-        """End a session and close its environment, after a running call; ignore an unknown id."""
+        """End a session, if open; close its environment once a running call ends, if in time."""
         session = self.open_sessions.get(session_id)
         if session is not None:
             await self._close(session)
 
     async def end(self) -> None:
-        """End all sessions, and the search for expired ones."""
+        """End all sessions as `close`, and the search for expired ones."""
         if self._expiry is not None:
             self._expiry.cancel()
         for session in list(self.open_sessions.values()):
@@ -144,7 +145,6 @@ class Sessions:
         return [one for one in sessions if one.expires < now and one.idle.is_set()]
 
     def _discard(self, session: Session) -> None:
-        """End a session now, and close its environment once the running call returns."""
         self.open_sessions.pop(session.id, None)
         task = asyncio.ensure_future(self._close(session))
         self._closing.add(task)
@@ -165,7 +165,7 @@ class Sessions:
                 await self._close(session)
 
     async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
-        """Return the result of a call in a thread, within `step_seconds`, else RemoteError."""
+        """Call in a thread and return the result; RemoteError if it fails or is too slow."""
         with ExitStack() as held:
             session.idle.clear()
             held.callback(self._release, session)
@@ -187,7 +187,7 @@ class Sessions:
 
 
 def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Call in a new thread; return a future, which raises RemoteError for every exception."""
+    """Call in a new thread; return a future, in which every exception is a RemoteError."""
     finished: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def work() -> None:

@@ -33,7 +33,7 @@ ANSWERS = "answers"
 
 @dataclass(frozen=True)
 class Sampled:
-    """One completion as it was sampled; `ended` is False if `max_tokens` cut it."""
+    """Completion as sampled by a server."""
 
     ids: tuple[int, ...]
     """At least one token; the last is a stop token if `ended`."""
@@ -46,8 +46,8 @@ class Sampled:
 class VLLMClient:
     """Client of one server, on top of the SDK `openai`, for use in any event loop.
 
-    The SDK retries temporary failures. A server that stays unreachable, or whose engine is dead,
-    raises ServerUnavailable; every other failure raises BackendError.
+    The SDK retries temporary failures. All methods but `is_healthy` and `close` raise BackendError
+    on failure, in particular ServerUnavailable if the server is unreachable or its engine dead.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class VLLMClient:
         )
 
     async def models(self) -> list[str]:
-        """Return the served names: the base and its adapters; BackendError if the request fails."""
+        """Return the served names: the base and its adapters."""
         reply = await self._run("get", "/v1/models")
         try:
             return [str(one["id"]) for one in reply["data"]]
@@ -104,7 +104,7 @@ class VLLMClient:
 
         Raises:
             ServerUnavailable: If the server is unreachable or dead, or does not know `model`.
-            BackendError: For another failure or an invalid reply.
+            BackendError: After another failure or an invalid reply.
         """
         body = {
             "model": model,
@@ -135,21 +135,20 @@ class VLLMClient:
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Serve the PEFT adapter of `folder` (on the server's disk) as `name`.
 
-        `name` must be new, because it identifies cached prefixes. Raises BackendError if refused.
+        `name` must never have been used on the server, because it identifies cached prefixes.
         """
         body = {"lora_name": name, "lora_path": str(folder)}
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Unload an adapter without open requests, whose folder exists; BackendError if refused."""
+        """Unload an adapter; it must have no open requests, and its folder must still exist."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
         Open requests end with the old weights, new ones wait, and the prefix cache is reset. After
-        a failure (BackendError) weights may be mixed, so the server stays paused until an update
-        succeeds.
+        a failure, weights may be mixed, and the server may stay paused until an update succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
         await self._run("post", "/pause?mode=wait")
@@ -163,9 +162,9 @@ class VLLMClient:
         A server may report that it is healthy until its first request ends the engine.
 
         Raises:
-            ServerUnavailable: If the server takes no connection, is not ready or has no engine.
+            ServerUnavailable: If the server takes no connection or its engine is dead.
             BackendError: If the server does not complete a token within `seconds` (None: the
-                deadline of requests).
+                deadline of requests), or refuses the request (RejectedError).
         """
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
@@ -186,7 +185,7 @@ class VLLMClient:
         return True
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; later requests fail."""
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:

@@ -24,7 +24,7 @@ ADDRESS = re.compile(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?")
 
 
 class ManagedServersConfig(Section):
-    """Servers that the run starts, watches and ends; ConfigError for invalid `options`."""
+    """Servers that the run starts, watches and ends."""
 
     python: str | None = None
     """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
@@ -55,7 +55,7 @@ class ManagedServersConfig(Section):
 
 
 class VLLMBackendConfig(BackendSection):
-    """Section `backend` with vLLM servers: either `servers` or `managed` ones, else ConfigError."""
+    """Section `backend` of vLLM: either distinct `servers` or `managed`, else ConfigError."""
 
     SHARED_SERVERS: ClassVar = "srl_extensions.vllm.models:ServedModels"
     SAMPLERS: ClassVar = "srl_extensions.vllm.models:serve_models"
@@ -96,7 +96,7 @@ class VLLMBackendConfig(BackendSection):
 
     @property
     def divergence_limit(self) -> float:
-        """Mean absolute log-probability difference of sampler and learner that ends the run."""
+        """Same value as `max_divergence`."""
         return self.max_divergence
 
     def check_run(self, config: RunConfig) -> None:

@@ -65,7 +65,7 @@ class Fleet:
     ) -> None:
         """Start or check all members, wait until they are ready, and watch them.
 
-        If one fails, all are ended and its error is raised.
+        If one fails, the started ones are ended and its error is raised.
         """
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
@@ -98,8 +98,8 @@ class Fleet:
 
         `concurrency` limits the open calls of each server; `deadline` the seconds that a request
         waits for a server, and then for its answer. After more than `restarts` failures of a
-        server, `check` raises. Raises ServingError if a server is not ready in time; all are ended
-        then.
+        server, requests to its base fail and `check` raises. Raises ServingError if a server does
+        not become ready; all are ended then.
         """
         members = [
             Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
@@ -119,9 +119,9 @@ class Fleet:
         """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
         `concurrency` and `deadline` are those of `managed`. A server that fails is used again once
-        it answers, any number of times. If `restarts` is 0, the first failure of a server ends all
-        requests to its base instead, and `check` raises ServingError. Raises BackendError if a
-        server completes no token.
+        it answers, any number of times. If `restarts` is 0, requests to its base fail after its
+        first failure instead, and `check` raises ServingError. Raises BackendError if a server
+        completes no token.
         """
         members = [
             Member(VLLMClient(url, deadline=deadline), base)
@@ -139,13 +139,13 @@ class Fleet:
         return [member.client for member in self.members if member.base == base and member.up]
 
     def check(self) -> None:
-        """Raise ServingError if a server failed more often than it may be restarted."""
+        """Raise ServingError if a server failed more often than `restarts` allow."""
         for task in self._tasks:
             if task.done():
                 task.result()
 
     def close(self) -> None:
-        """End the servers that were started, and wait; requests that wait for a server fail."""
+        """End the servers that were started, and wait; waiting and later requests fail."""
         background_loop.run(self._close())
 
     def __enter__(self) -> Fleet:
@@ -164,7 +164,7 @@ class Fleet:
         """Watch a server; while it is down, send it no requests, and restart or await it.
 
         Only restarts of servers that the fleet started are counted. If none is left, closes the
-        router of the base, which fails all its requests, and raises ServingError.
+        router of the base and raises ServingError.
         """
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
@@ -195,7 +195,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a server has ended or hung; an attached one until a request or check fails."""
+        """Wait until a server ends or hangs, or an attached one fails a check or request."""
         client, server = member.client, member.server
         heard = time.monotonic()
         while time.monotonic() - heard < HANGS_AFTER:

@@ -57,8 +57,8 @@ def token_facts(backend: HuggingFaceBackend) -> dict[str, Any]:
 class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
-    `start` loads and starts everything. `logs` is as in `open_fleet`. Raises ConfigError for a
-    missing program, for adapters of several bases, and for an unusable backend.folder.
+    Creates a folder for weights, which `close` removes. `logs` is as in `open_fleet`. Raises
+    ConfigError for an unusable backend.folder, and errors of `served_bases`.
     """
 
     def __init__(
@@ -91,8 +91,7 @@ class ServedModels:
         """Start or attach to the servers, and set `facts` and `check` (`Fleet.check`).
 
         `learners` maps each model to a function that runs functions in its learner's process
-        (`Apply`). Raises ServingError if a server cannot be started, PlacementError for missing
-        GPUs, and BackendError if a server cannot be reached.
+        (`Apply`). Raises the errors of `open_fleet`.
         """
         self._learners = learners
         self._fleet = open_fleet(self._config, self._sources, self._logs)
@@ -107,17 +106,17 @@ class ServedModels:
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return new backends by model; `start` must be called first.
+        """Return model -> new backend; `start` must be called first.
 
-        With adapters, all names share one backend. They then include the opponent pools, and the
-        frozen models on the adapters' base.
+        With adapters, all models share one backend. The names then include the opponent pools, and
+        the frozen models on the adapters' base.
         """
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
         """Return a function that opens Samplers at the servers; call `start` first.
 
-        The servers' capacity is divided among `players` processes.
+        Each of `players` processes may call the function, and has its part of the open calls.
         """
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
@@ -128,9 +127,9 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return a publisher to `samplers`, by served base; call `start` first.
+        """Return a publisher to `samplers` (served base -> backend); call `start` first.
 
-        Also publishes adapters of zeros for frozen models.
+        Also publishes adapters of zeros for frozen models on the adapters' base.
         """
         models = self._config.models
 
@@ -195,7 +194,6 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts(backend)` and up to 64 last token ids of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]
@@ -220,8 +218,8 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
     Raises:
         ConfigError: For a missing interpreter, an unusable `backend.folder`, or adapters that
             have several bases.
-        ServingError: If a server cannot be started.
-        BackendError: If a model cannot be loaded, or a server cannot be reached.
+        ServingError: If a server cannot be started, or GPUs are missing.
+        BackendError: If a model cannot be loaded, or a running server completes no token.
     """
     make_env = start.make_env
     served = ServedModels(config, make_env, start.logs)
@@ -256,11 +254,11 @@ def section_of(config: RunConfig) -> VLLMBackendConfig:
 
 
 def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None = None) -> Fleet:
-    """Start or attach to the servers of `sources` (served base -> folder or hub name), and wait.
+    """Start or attach to the servers of `sources` (served base -> folder or hub name).
 
-    `logs` is the folder for the logs of started servers (None: in the cache). Raises ServingError
-    if a server does not start, PlacementError for missing GPUs, and BackendError if a running
-    server cannot be reached.
+    Waits until all are ready. `logs` is the folder for logs of started servers (None: in the
+    cache). Raises ServingError if a server does not start, PlacementError for missing GPUs, and
+    BackendError if a running server completes no token.
     """
     backend = section_of(config)
     # Players in other processes would not notice that a whole model restarts from its base.
@@ -277,12 +275,12 @@ def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None 
 def served_bases(
     config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return (model -> folder or hub name that it starts from, served base -> what servers load).
+    """Return (model -> its first weights, served base -> weights that servers load).
 
-    `frozen` is name -> base of frozen models, which the first mapping includes. For 'tiny', a
-    variant that vLLM can serve is written to the cache. Adapters share one base; a whole model has
-    its own. Raises ConfigError as `check_python`, or if adapters have several bases, and
-    BackendError for an unreadable adapter.
+    Weights are a folder or hub name. The first mapping includes `frozen` (name -> base). For
+    'tiny', a variant that vLLM can serve is written to the cache. Adapters share the served base
+    BASE; a whole model has its own, of its name. Raises ConfigError for `managed` servers as
+    `check_python`, or if adapters have several bases, and BackendError for an unreadable adapter.
     """
     models, managed = config.models, section_of(config).managed
     if managed is not None:
@@ -302,7 +300,7 @@ def served_bases(
 
 
 def check_python(managed: ManagedServersConfig) -> None:
-    """Raise ConfigError if `managed.python` is missing, or is None and this Python has no vLLM."""
+    """Raise ConfigError if `managed.python` is not found, or None and this Python has no vLLM."""
     if managed.python is None and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
             "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "

@@ -70,9 +70,10 @@ class Publication:
 class ServedPublisher(WeightPublisher):
     """Publisher of adapters to the servers of their base, or of whole models to their servers.
 
-    Every server loads a new version, and its log-probabilities are compared with the learner's
-    before the version answers. Older versions are unloaded once they have no open requests.
-    Servers that the fleet restarts load the weights again.
+    Every server that is up loads a new version, and its log-probabilities are compared with the
+    learner's. An adapter answers after this comparison only; a whole model is replaced at once.
+    Older adapters are unloaded once they have no open requests. Servers that were down load the
+    weights again.
     """
 
     def __init__(
@@ -91,8 +92,8 @@ class ServedPublisher(WeightPublisher):
 
         All are `adapters` of one base, or all are whole models. `write` is described at Write.
         Publications are subfolders of `folder`. Log-probabilities are compared after prefixes of
-        `probe` (token ids), with a tolerance for `dtype`. `keep` past versions of each adapter stay
-        loaded.
+        `probe` (8 token ids or more), with a tolerance for `dtype`. `keep` past versions of each
+        adapter stay loaded.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}
@@ -107,11 +108,14 @@ class ServedPublisher(WeightPublisher):
         fleet.on_up(self._reload)
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Write and publish weights, and wait until they answer, unless this version does already.
+        """Write and publish weights, unless this version of `name` is current.
+
+        Waits until new requests use the weights, and versions beyond `keep` have no open requests.
 
         Raises:
-            BackendError: If log-probabilities differ or no server loads the weights in time. An
-                adapter's previous version continues to answer; a whole model's may be replaced.
+            BackendError: If a server refuses the weights, log-probabilities differ, or no server
+                loads the weights within 600 seconds. An adapter's previous version continues to
+                answer; a whole model's may be replaced.
             ServingError: If a server failed too often (`Fleet.check`).
         """
         weights = {n: t.detach() for n, t in model_weights(tensors).items()}
@@ -144,7 +148,7 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version (else BackendError), switch to it, unload drained ones beyond `keep`."""
+        """Load a version, switch to it, and unload drained ones beyond `keep`."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:
@@ -171,7 +175,7 @@ class ServedPublisher(WeightPublisher):
                         await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
-        """Load a version on every server that is up; BackendError if none is for 600 seconds."""
+        """Load and check a version on all servers that are up; try for 600 seconds."""
         latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:

@@ -34,7 +34,7 @@ class RoutedTask:
     cost: int = 1
     """Size in tokens."""
     prefix: Hashable = None
-    """Equal for requests with a common beginning, which then use one server's cache."""
+    """Equal for requests with a common beginning, which prefer one server; None for others."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class OwnerStats:
 
 @dataclass(eq=False)
 class ServerState:
-    """One server: limit and counts of its requests, and the loop time until which it rests."""
+    """One server: limit, counts and state of its requests."""
 
     server: Any
     capacity: int
@@ -61,7 +61,7 @@ class ServerState:
 
     @property
     def up(self) -> bool:
-        """True unless the last request that ended found the server unavailable."""
+        """False from a request that finds the server unavailable until one succeeds."""
         return self.rests_until == 0.0
 
 
@@ -74,7 +74,7 @@ class Router(Generic[S]):
     """
 
     def __init__(self, max_wait: float = MAX_WAIT) -> None:
-        """Create a router without servers, in which a request waits at most `max_wait` seconds."""
+        """Create a router without servers; `max_wait` is as in `run`."""
         self.owners = defaultdict[str, OwnerStats](OwnerStats)
         self._max_wait = max_wait
         self._states: dict[S, ServerState] = {}
@@ -101,7 +101,7 @@ class Router(Generic[S]):
         self._states.pop(server, None)
 
     def close(self) -> None:
-        """Fail all requests that wait for a server, and all later ones, with BackendError."""
+        """Fail waiting and later requests with BackendError; open calls continue."""
         self._closed = True
         for turn in self._waiting:
             if not turn.done():
@@ -110,7 +110,7 @@ class Router(Generic[S]):
     def set_score(self, owner: str, score: float) -> None:
         """Set an owner's share of tokens in proportion to exp(score); the default score is 0.
 
-        Raises ServingError if the score is not between -10 and 10.
+        Raises ServingError if the score is not from -10 to 10.
         """
         if not abs(score) <= LARGEST_SCORE:
             raise ServingError(
@@ -122,11 +122,11 @@ class Router(Generic[S]):
         """Wait for a free server and return `call(server)`, which sends the request `task`.
 
         If `call` raises ServerUnavailable, the server receives no requests for 1 second, and `call`
-        is repeated with a free one.
+        is repeated with a free one. Other errors of `call` are raised.
 
         Raises:
-            BackendError: After `close`, after `max_wait` seconds without a server, after more than
-                5 failed attempts, and as raised by `call`.
+            BackendError: After `close`, after `max_wait` seconds without a server in one attempt,
+                or after 6 failed attempts.
         """
         owner, trouble = self.owners[task.owner], None
         for _ in range(MOST_MOVES + 1):

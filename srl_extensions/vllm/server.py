@@ -34,10 +34,10 @@ ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]
 
 
 class ModelServer:
-    """Server on this machine, in a process group that ends with this process."""
+    """Server on this machine, in a separate process group."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        """Prepare the command of `spec`, start nothing; ServingError if Python is missing."""
+        """Prepare the command of `spec`; ServingError if `spec.python` is missing."""
         self.spec = spec
         name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
         self.log = (spec.log_folder / f"{name}-{spec.port}.log").absolute()
@@ -94,10 +94,7 @@ class ModelServer:
         self.kill()
 
     def kill(self) -> None:
-        """Kill all processes of the last start; wait up to 4 seconds until the port is free.
-
-        Several threads may call this method at the same time.
-        """
+        """Kill all processes of the last start; wait up to 4 seconds until the port is free."""
         process, self.process = self.process, None
         if process is None:
             return
@@ -110,7 +107,10 @@ class ModelServer:
             time.sleep(0.02)
 
     def cause_of_death(self) -> str:
-        """Return the first error in the log since `start`, else its last lines, and its path."""
+        """Return the first error in the log since `start`, else the last lines, and its path.
+
+        Raises OSError if there is no log.
+        """
         with self.log.open("rb") as file:
             file.seek(self._log_start)
             text = file.read(LOG_BYTES).decode(errors="replace")
@@ -127,7 +127,7 @@ def logs_folder() -> Path:
 
 
 def free_port(taken: Collection[int] = ()) -> int:
-    """Return a random free port, 10000 to 31999, not in `taken`; two runs rarely get the same."""
+    """Return a random free port from 10000 to 31999 that is not in `taken`."""
     while True:
         port = secrets.choice(PORTS)
         if port not in taken and is_free(port):
@@ -135,7 +135,7 @@ def free_port(taken: Collection[int] = ()) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Return True if the port of the loopback address can be bound."""
+    """Return True if the port of 127.0.0.1 can be bound, False for an invalid port too."""
     with socket.socket() as probe:
         # Servers set the same option, so connections that were just closed do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
