@@ -20,8 +20,8 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
     """Wrapper of a parallel environment whose `partners` are played by policies.
 
     The wrapper's agents are the remaining agents. While none of them is active, but some have not
-    joined yet, the partners play on. Their randomness comes from the seed of `reset`, or else from
-    the last seed, and their errors are raised. Example::
+    joined yet, the partners play on. Their randomness comes from the last seed given to `reset`,
+    and their errors are raised. Example::
 
         env = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat()})
     """

@@ -189,7 +189,7 @@ class TextPolicy:
         The temperature must be above 0; top_k and top_p are ignored.
 
         Raises:
-            PolicyError: No constrained or listed answers, or a backend in another process.
+            PolicyError: Answers are unconstrained or unlisted, or the backend is remote.
         """
         compute = getattr(self._backend, "answer_probabilities", None)
         if not self._constrained or compute is None:

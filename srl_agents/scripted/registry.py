@@ -152,7 +152,7 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
 
 def is_scripted(name: str) -> bool:
-    """Return True if each alternative is in POLICIES or a 'module:Class', which is not imported.
+    """Return True if each name in "a|b" is in POLICIES or a 'module:Class', which is not imported.
 
     Names of models, such as 'RUN:model_0' and 'openai:MODEL', are not scripted.
     """
