@@ -18,7 +18,7 @@ def assign_agents(
     """Return agent -> player, in the order of `agents`.
 
     An agent in `fixed` (agent -> player) has its player there. The other agents have the models in
-    turn, starting with those that are not in `fixed`, and repeated if necessary. Raises ValueError
+    turn, first those without an agent in `fixed`, and repeated if necessary. Raises ValueError
     for an unknown agent in `fixed`, and for a model without an agent.
     """
     if unknown := sorted(set(fixed) - set(agents)):
@@ -52,7 +52,7 @@ class Matchmaking:
 
         `name` is "fixed" (see assign_agents), "rotating" (as "fixed", but the other agents' models
         shift by one agent per group), "uniform" (models drawn per group) or "round_robin" (models
-        in a balanced schedule). The last two draw models in `seats` only if it has all models.
+        in a balanced schedule). The last two draw models in `seats` only if all are there.
 
         Raises ValueError for an unknown agent in `seats`. "fixed" and "rotating" also raise it for
         a model without an agent, and the others if `seats` contains every agent.
@@ -126,7 +126,7 @@ class Matchmaking:
         return [drawn[place] for place in rng.permutation(len(places))]
 
     def _round_robin(self, group: int) -> list[str]:
-        """Return the free agents' models; each of M models plays each agent once per M groups."""
+        """Return the free agents' models; in M groups, each of M models plays each agent once."""
         count = len(self._models)
         number, block = divmod(group // count, max(1, count - 1))
         others = seeding.generator(self._seed, "round_robin", number).permutation(range(1, count))

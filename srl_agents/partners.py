@@ -20,8 +20,8 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
     """Wrapper of a parallel environment whose `partners` are played by policies.
 
     The wrapper's agents are the remaining agents. While none of them is active, but some have not
-    joined yet, the partners play on. Their randomness comes from the seed of `reset`, and their
-    errors are raised. Example::
+    joined yet, the partners play on. Their randomness comes from the last seed given to `reset`,
+    and their errors are raised. Example::
 
         env = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat()})
     """
@@ -52,7 +52,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 
     @property
     def agents(self) -> list[str]:
-        """Active agents that are not partners; empty before `reset`."""
+        """Active agents that are not partners."""
         return [agent for agent in self.env.agents if agent not in self._partners]
 
     def reset(
@@ -122,7 +122,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 def with_scripted(env: Any, partners: Mapping[str, str]) -> WithPartners:
     """Return `env` with new scripted policies as `partners` (agent -> name).
 
-    Raises PolicyError if an agent or a name is unknown, a policy cannot play the environment, or no
-    agent remains.
+    Agents with the same name share one policy object. Raises PolicyError if an agent is unknown or
+    no agent remains, and the errors of `classic_policy`.
     """
     return WithPartners(env, policies_by_agent(partners, env))

@@ -53,7 +53,7 @@ def fill_in(tokenizer: Any, name: str | None) -> None:
     """Set the chat template of a tokenizer that has none to `template_of(name)`, in place.
 
     An existing template is kept, with a warning in the log if it differs. Does nothing if `name` is
-    None. Raises BackendError for a template that cannot be read.
+    None. The errors of `template_of` are raised even for a tokenizer that has a template.
     """
     if name is None:
         return
@@ -79,12 +79,12 @@ Messages = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """Next user message to the model, with the rules if it is the first."""
+    """User message of one turn, with the rules in the first."""
 
     words: str
     """User message."""
     rules: str | None = None
-    """System message of the first turn, may be empty; None in later turns."""
+    """System message of the first turn, empty to send none; None in later turns."""
     last: int | None = None
     """Last token id of the previous answer; None in the first turn."""
 
@@ -110,7 +110,7 @@ class ChatFormat:
             template_kwargs: Arguments of the template.
 
         Raises:
-            BackendError: No append-only template, it fails, or it and tokenizer lack an end token.
+            BackendError: No end token, no template, or one that fails or is not append-only.
         """
         if not tokenizer.chat_template:
             raise BackendError(
@@ -141,7 +141,7 @@ class ChatFormat:
         """All token ids that end an answer."""
 
     def render(self, messages: Messages) -> str:
-        """Return the text of (role, content) messages up to the next answer, else BackendError."""
+        """Render (role, content) messages up to the next answer; BackendError if this fails."""
         from jinja2.exceptions import TemplateError, UndefinedError  # an optional dependency
 
         try:
@@ -165,7 +165,7 @@ class ChatFormat:
     def prompts(self, turns: Sequence[ChatTurn]) -> list[tuple[int, ...]]:
         """Return, for each turn, the token ids that it appends up to the model's next answer.
 
-        The ids begin with the end of the previous turn, unless `last` is already `end_of_turn`.
+        Later turns begin with the end of the previous turn, unless `last` is `end_of_turn`.
         """
         prompts = []
         for turn in turns:
@@ -253,7 +253,10 @@ _ANY_CONTENT = re.compile("|".join(_CONTENTS))
 
 
 def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[str]]:
-    """Return the template's texts around the contents of a first turn, and of a later turn."""
+    """Return the template's texts around the contents of a first turn, and of a later turn.
+
+    Raises BackendError if the template is not append-only.
+    """
     try:
         # Some templates move the system message to the newest turn, which is not append-only.
         _texts_around(render, 4, has_system=True)

@@ -30,8 +30,7 @@ _VERDICT = re.compile(r"verdict:[ \t]*(A|B|tie)[ \t]*\.?", re.IGNORECASE)
 class LLMJudge:
     """Judge of debates that queries a language model of any backend.
 
-    Each debate is judged twice, with the sides swapped, and the scores are the mean of both
-    verdicts. A model that always prefers speaker A therefore scores every debate as a tie.
+    Each debate is judged twice, with the sides swapped; the scores are the mean of both verdicts.
     """
 
     def __init__(
@@ -127,7 +126,8 @@ def question(debate: Debate, first: str) -> str:
 def parse_verdict(answer: str, first: str) -> str | None:
     """Return "pro", "con" or "tie" from an answer's last line, or None for another last line.
 
-    The line is 'Verdict: A', B or tie, in any case. `first` is speaker A's side, "pro" or "con".
+    The line is 'Verdict: A', B or tie, in any case, also with Markdown marks or a final period.
+    `first` is speaker A's side, "pro" or "con".
     """
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None

@@ -137,7 +137,7 @@ class Tally:
     counts: Floats = field(default_factory=lambda: np.ones((2, 2)))
     """Number of results [arm, 0 for wins or 1 for losses], plus 1 as uniform prior."""
     switched: bool = False
-    """True after an announced change of the right arm."""
+    """True after an announced change of the right arm (1)."""
 
 
 class ThompsonSampling(PerAgentPolicy):

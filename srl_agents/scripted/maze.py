@@ -68,7 +68,7 @@ class MazeWalker(PerAgentPolicy):
     def step(self, sight: Sight, walk: Walk) -> int:
         """Return 0 (up), 1 (down), 2 (left) or 3 (right); implemented by subclasses.
 
-        It is not called at the goal, and may change `walk`.
+        Not called at the goal. May change `walk`.
         """
         raise NotImplementedError
 
@@ -146,8 +146,7 @@ class Explorer(MazeWalker):
     """Policy that takes a shortest path to its goal through cells that are not known walls.
 
     Unseen cells count as free (Koenig and Smirnov 1996). With `meets`, the goal is another agent.
-    Two adjacent agents would swap places forever, so an agent next to a wall then waits half of
-    the time.
+    Next to this agent and a wall, the policy waits half of the time, to prevent endless swaps.
     """
 
     name = "explorer"

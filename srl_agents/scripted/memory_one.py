@@ -57,7 +57,7 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return five values by situation in the order of the opponent's: indices 2 and 3 swapped."""
+    """Return five values, one per situation, in the opponent's order: indices 2 and 3 swapped."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
@@ -160,7 +160,7 @@ class Bernoulli(MemoryOne):
 class TitForTat(MemoryOne):
     """Policy that cooperates first, then repeats the last action of the opponents' majority.
 
-    Axelrod 1984.
+    On a tie, the policy repeats its own action (Axelrod 1984).
 
     Args:
         reader: Reader of the situation; by default for coop_compete_v0.

@@ -57,13 +57,13 @@ def _grow(tails: Sequence[tuple[int, ...]]) -> TokenTrie:
 
 @dataclass(frozen=True)
 class Request:
-    """Request for one completion: context, sampling settings, seed, legal answers and weights."""
+    """Request for one completion."""
 
     context: tuple[int, ...]
     """All token ids before the answer."""
     sampling: Sampling
     seed: int
-    """Seed of the conversation, which determines the random numbers of its answers."""
+    """Seed of the random numbers of the conversation's answers."""
     draws_before: int = 0
     """Number of random draws of the conversation's earlier answers: the sum of their `longest`."""
     answers: tuple[tuple[int, ...], ...] | None = None
@@ -85,7 +85,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """Sampled answer: token ids, log-probabilities and version of the weights."""
+    """Sampled answer of a backend."""
 
     ids: tuple[int, ...]
     """Sampled token ids, at least one; the last is a stop token if `ended` is True."""
