@@ -45,7 +45,7 @@ def shard(name: str, model: Any) -> None:
 
 
 def is_sharded(model: Any) -> bool:
-    """Return True if `shard` has sharded the model or module."""
+    """Return True for a model that `shard` has sharded, and for each of its decoder layers."""
     return isinstance(model, FSDPModule)
 
 

@@ -32,9 +32,9 @@ class LogProbs(NamedTuple):
 
     logps: Tensor
     entropies: Tensor | None
-    """None for a reference model with free choices, whose head returns no entropies."""
+    """None if TRL's fused head returned no entropies, such as that of a reference model."""
     aux_loss: Tensor | None
-    """Load-balancing loss of a mixture of experts, if requested."""
+    """Load-balancing loss of a mixture of experts; None if not requested."""
 
 
 def choices_of(sample: TokenSample) -> list[tuple[int, Allowed]]:
@@ -67,8 +67,8 @@ def answer_log_probs(
         attention_mask: 0 for padding, else 1 (B, P + T).
         samples: B samples.
         length: T.
-        pad_id: Id for padding, if answers have separate contexts.
-        rows_at_once: Number of such answers in a forward pass.
+        pad_id: Id for padding, if all samples have `contexts`.
+        rows_at_once: Number of answers in a forward pass, if all samples have `contexts`.
         temperature: Divisor of the logits.
         aux_loss: True to request the load-balancing loss.
     """
@@ -205,7 +205,10 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities of the targets among their allowed ids (N,), and entropies (N,)."""
+    """Return log-probabilities of the targets and entropies, both (N,), among the allowed ids.
+
+    `logits` (N, V') has a column per id in `ids`; None is the whole vocabulary.
+    """
 
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)

@@ -23,7 +23,7 @@ ADAPTER = "default"
 
 
 def share(base: Any) -> Any:
-    """Return a copy of the module tree `base` that shares its parameters, buffers and scales."""
+    """Return a copy of the module tree `base` that shares its weights, buffers and quantization."""
     tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
     return copy.deepcopy(base, {id(one): one for one in tensors})
 

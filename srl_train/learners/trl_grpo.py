@@ -233,7 +233,8 @@ class PlayedLearner(SteppedLearner):
 
         Every process receives all samples and trains on its part. A reference model `moving`
         becomes a copy of the model if `version` is a multiple of `reference_every`. Raises
-        TrainingError if the samples do not divide into groups, minibatches and processes.
+        TrainingError without samples, or if their number is no multiple of `group_size` and of
+        processes x `minibatches` x `gradient_accumulation_steps`.
         """
         config = self._config
         size = config.minibatches * config.gradient_accumulation_steps * processes.count()
