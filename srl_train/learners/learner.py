@@ -25,7 +25,7 @@ class Learned(NamedTuple):
 
     metrics: Mapping[str, float]
     left_out: Sequence[tuple[int, str]]
-    """Skipped optimizer steps: (number from 0, first parameter with a gradient that is not finite)."""
+    """Skipped steps: (number from 0, first parameter whose gradient is not finite)."""
 
 
 class Learner(Protocol):

@@ -72,7 +72,7 @@ def warn_of_equal_rewards(
     samples: Mapping[str, Sequence[TokenSample]],
     updates: Mapping[str, UpdateStats],
 ) -> list[str]:
-    """Log a warning, once per run, of models that equal returns in each group left unchanged.
+    """Log a warning, once per run, if equal returns in each group left models unchanged.
 
     `samples` and `updates` are those of round `number` (from 0), by model. Models with a warning
     about parse failures are omitted. Returns [warning], or [] if there is no new one.
