@@ -34,4 +34,4 @@ class MetricsError(ValueError):
 
 
 class TrackerError(RuntimeError):
-    """Experiment tracker, or file of its run ids, that cannot be opened, read or written."""
+    """Experiment tracker, or file of its run ids, that cannot be used."""

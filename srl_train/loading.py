@@ -311,8 +311,7 @@ class InProcessPublisher(WeightPublisher):
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Copy tensors into parameters of `snapshots[name]`, if any, and set the version.
 
-        Tensors without a parameter of the same name are ignored.
-        Blocks until the backend has sampled its current batch.
+        Other tensors are ignored. Blocks until the backend has sampled its current batch.
         """
         backend = self.backends[name]
         with backend.lock:

@@ -21,7 +21,7 @@ def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Learned(NamedTuple):
-    """Result of one update: metrics by name, as `end_update` returns them, and skipped steps."""
+    """Result of one update: metrics (see `end_update`) and skipped steps."""
 
     metrics: Mapping[str, float]
     left_out: Sequence[tuple[int, str]]
@@ -60,13 +60,10 @@ class Learner(Protocol):
         """
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip the gradients, and make one step of optimizer and learning-rate schedule.
-
-        `gradients` is by parameter name and is not changed; None makes no step.
-        """
+        """Step optimizer and schedule with clipped copies of the gradients; None makes no step."""
 
     def end_update(self) -> dict[str, float]:
-        """End the update, and return the mean of each metric over the steps that recorded it."""
+        """End the update, and return each metric's mean over the values that it recorded."""
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters by name: detached tensors that change with training."""
@@ -75,7 +72,7 @@ class Learner(Protocol):
         """Copy values, by parameter name, into the trainable parameters; others are unchanged."""
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy values of all its parameters, by name, into the reference model, if there is one."""
+        """Copy values of all parameters, by name, into the reference model, if any."""
 
     def save_model(self, folder: Any) -> None:
         """Write the model, for transformers or PEFT, and its tokenizer into the folder."""
