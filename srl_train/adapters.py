@@ -29,8 +29,8 @@ _PLAIN_STARTS = (True, False, "gaussian")
 def adapter_base(name: str) -> str | None:
     """Return the name of the base model of the PEFT adapter `name`, None for a complete model.
 
-    `name` is a folder, GGUF file or hub name. Raises BackendError if the adapter cannot be read,
-    names no base, is no LoRA, or has unsafe settings.
+    `name` is a folder, GGUF file or hub name. Raises BackendError if a required hub does
+    not answer, or the adapter is damaged, no LoRA, unsafe or without a base.
     """
     if is_gguf(name):
         return None
@@ -82,7 +82,7 @@ def _wrong_setting(settings: Any) -> str | None:
 
 
 def attach(model: Any, adapter: str, name: str = "default") -> Any:
-    """Load the frozen adapter in the folder or hub name `adapter`; return a PeftModel with it.
+    """Load the adapter `adapter` (folder or hub name), frozen, as `name`; return the PeftModel.
 
     A PeftModel `model` is returned itself, and its active adapter is unchanged. Another model is
     changed and wrapped. Raises BackendError if the adapter cannot be read or does not fit.
@@ -122,8 +122,8 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
     """Return the weights of the PEFT adapter in the folder or hub name `adapter`, on the CPU.
 
     The keys are the names in adapter folders. `model`, a PeftModel, is not changed. Raises
-    BackendError if `adapter` cannot be read. Raises ConfigError if its tensors or its scale (alpha)
-    do not fit the adapter `name` of `model`, whose settings the message calls `settings`.
+    BackendError if `adapter` cannot be read. Raises ConfigError if its tensors, scale or
+    initialization do not fit the adapter `name` of `model`, called `settings` in the message.
     """
     from peft import PeftConfig
     from peft.utils import load_peft_weights
@@ -162,7 +162,7 @@ def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
 def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
     """Copy weights into the adapter `name` of the PeftModel `model`.
 
-    `weights` is by name in adapter folders. Raises KeyError for an unknown name.
+    `weights` is name in adapter folders -> tensor. Raises KeyError for an unknown name.
     """
     parameters = dict(model.named_parameters())
     with torch.no_grad():

@@ -55,7 +55,7 @@ def build_run(
     """Load the models, build the learners and all else before the first round; return a Run.
 
     Also sets torch's number of CPU threads, joins torchrun's processes, may start model servers,
-    and publishes the first weights. `Run.config` has absolute paths and records passed objects.
+    and publishes the first weights. `Run.config` has absolute paths and names of passed objects.
 
     Args:
         config: Configuration of the run.
@@ -168,9 +168,8 @@ def _with_objects_named(
 def resolved(config: RunConfig) -> RunConfig:
     """Return a copy of the configuration with absolute paths instead of relative ones.
 
-    The paths are those of bases, frozen models, chat template and data. Hub names are unchanged.
-    Raises ConfigError if a base or frozen model is not exactly one model, or a base is in a
-    checkpoint.
+    The paths are those of bases, frozen models, chat template and data. Raises ConfigError if a
+    base or frozen model is not exactly one model, or a base is in a checkpoint.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())

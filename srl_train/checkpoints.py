@@ -172,16 +172,16 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 def list_checkpoints(directory: Path) -> list[str]:
     """Return the ids of the complete checkpoints in a folder, the last saved first.
 
-    The order is that of saving, not of rounds. A missing folder gives an empty list.
+    A missing folder gives an empty list.
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Delete old checkpoints except the `keep` last saved ones, and return the deleted ids.
+    """Delete all complete checkpoints but the `keep` last saved, and return the deleted ids.
 
-    -1 keeps all. Damaged checkpoints do not count and are kept.
+    -1 keeps all, 0 none. Damaged checkpoints are kept.
     """
     old = [] if keep == -1 else list_checkpoints(directory)[keep:]
     for name in old:
@@ -269,7 +269,7 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
 
 
 def find(directory: Path, checkpoint_id: str) -> Path:
-    """Return the folder of a checkpoint in `directory`, which may be damaged.
+    """Return the folder of a checkpoint, which may be damaged, or renamed by a killed `save`.
 
     Raises CheckpointNotFound, with the ids of complete checkpoints, if there is none.
     """

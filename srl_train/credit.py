@@ -200,9 +200,9 @@ def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares a team's mean return over the episodes of a group.
 
     A = (R - mean of the group's R) / (standard deviation of R + 1e-4), for all steps of all agents
-    of the team (without teams: all agents). R is the mean discounted shaped return of these agents,
-    if they have a step; MAGRPO (Liu et al. 2025) has their sum. `scale` "none" omits the division,
-    and `section` has no effect.
+    of the team (without teams: all agents). R is the mean discounted shaped return of those agents
+    that have a step; MAGRPO (Liu et al. 2025) has their sum. `scale` "none" omits the division, and
+    `section` has no effect.
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
@@ -355,7 +355,7 @@ class Credit:
         lambda run, number, episodes, games: (games, 0)
     )
     """(run, round number, complete episodes, their trajectories) -> (trajectories with
-    `Trajectory.gains`, number of replayed steps); by default unchanged and 0. Precedes `scheme`."""
+    `Trajectory.gains`, number of replayed steps); by default (same, 0). Called before `scheme`."""
 
 
 CREDIT_HOOKS = PluginTable(

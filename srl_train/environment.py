@@ -22,6 +22,7 @@ def build_env(config: RunConfig, *, trusted: bool = True) -> Any:
     Raises:
         ConfigError: For a wrong name or option.
         UntrustedError: If the section names code or files, or is too large, and is not trusted.
+        EnvError, ImportError: If a server or a required package is missing.
     """
     section = config.environment
     try:

@@ -70,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         130 after SIGINT, and 1 if the reader of the output has ended.
 
     Raises:
-        SystemExit: With code 143 after SIGTERM, 2 for wrong arguments, 0 after --help or --version.
+        SystemExit: With code 143 after SIGTERM in training, 2 for wrong arguments, and 0 after
+            --help or --version.
     """
     if argv is None:  # The console script.
         sys.excepthook = print_traceback

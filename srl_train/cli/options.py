@@ -193,7 +193,7 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Disable progress bars and, unless TOKENIZERS_PARALLELISM is set, tokenizers' threads.
+    """Disable transformers' progress bars; set TOKENIZERS_PARALLELISM to false unless set.
 
     `threads` is the new number of torch's CPU threads; None keeps it.
     """

@@ -22,7 +22,7 @@ class EngineSection(Section):
     """If true, the next rounds are played while models still learn from earlier ones, at most
     updates.max_staleness updates behind (docs/training/asynchronous.md)."""
     in_flight: Annotated[int, Field(ge=1)] | None = None
-    """Maximum number of episodes played at the same time. null sets no limit."""
+    """Maximum number of concurrent episodes per process, or of all Ray workers. null: no limit."""
 
 
 class LocalEngineConfig(EngineSection):

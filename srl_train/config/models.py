@@ -167,15 +167,15 @@ class PoolConfig(Section):
     draw_each: Literal["round", "group"] = "round"
     """Episodes for which a snapshot is drawn: all of a round, or one group."""
     nash_episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
-    """Number of episodes of a new snapshot against each other snapshot, on each side."""
+    """Number of episodes of a new snapshot against each other one, on each side, for `nash`."""
 
 
 def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a run's configuration with a frozen model for each base that `seats` names directly.
 
     'tiny' and names with '/' or ':' are bases, except for scripted policies 'module:Class'. In the
-    result, `seats` and models.frozen_models have the name "frozen_BASE". `tree` is the unvalidated
-    configuration, and is not changed. Raises ConfigError if two models would have the same name.
+    result, `seats` and models.frozen_models have names such as "frozen_tiny". `tree` is not
+    changed. Raises ConfigError if two models would have the same name.
     """
     seats, models = tree.get("seats"), tree.get("models", {})
     if not isinstance(seats, Mapping) or not isinstance(models, Mapping | Section):

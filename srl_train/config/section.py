@@ -32,8 +32,8 @@ RENAMED = {
 class Section(BaseModel):
     """Base class of configuration sections, which are frozen and strictly validated.
 
-    The constructor raises ConfigError for the first wrong value. If one field, named CHOICE,
-    decides which others a section has, each choice is a class with a common base class.
+    The constructor raises ConfigError for wrong or unknown settings. If one field decides which
+    others a section has, CHOICE is its name, and each choice is a class with a common base class.
     """
 
     model_config = ConfigDict(
@@ -68,7 +68,7 @@ class Section(BaseModel):
         return tree
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with changed fields, as `replaced(rounds=30)`; or ConfigError."""
+        """Return a changed copy, as `replaced(rounds=30)`. Raises ConfigError for a wrong value."""
         return type(self)(**{**dict(self), **changes})
 
 
@@ -120,14 +120,14 @@ def chosen_by(choice: str, default: str) -> BeforeValidator:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return "did you mean 'x'?" for the most similar known name, else "allowed:" and all names."""
+    """Return "did you mean 'x'?" if a known name is similar, else "allowed:" and all names."""
     names = list(known)
     found = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     return f"did you mean {found[0]!r}?" if found else f"allowed: {', '.join(names)}"
 
 
 def shown(value: object, written: Any = repr) -> str:
-    """Return `written(value)` in one line, with control characters escaped, cut at LONGEST (80)."""
+    """Return `written(value)` in one line, escaped, and cut with "..." after 80 characters."""
     text = printable(written(value), multiline=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 

@@ -75,7 +75,7 @@ class SurrogateConfig(OptimizerConfig):
     num_iterations: Count = 1
     """Number of passes over each update's samples (mu in the GRPO paper, epochs in PPO)."""
     clip_range: Positive = 0.2
-    """Clipping range epsilon of the probability ratio: 1 - epsilon to 1 + epsilon."""
+    """Clipping range epsilon of the probability ratio; trl.epsilon_high replaces it above 1."""
     beta: NotNegative = 0.0
     """Weight of the KL divergence from the reference model. 0 loads no reference model."""
     reference: Literal["base", "stage", "moving"] = "stage"
@@ -104,7 +104,7 @@ class SurrogateConfig(OptimizerConfig):
 
     @property
     def own_units(self) -> bool:
-        """True if weights depend on the model's own returns, so that averaging is excluded."""
+        """True if weights depend on a model's own returns, which excludes averaging; here False."""
         return False
 
     @field_validator("trl", mode="before")

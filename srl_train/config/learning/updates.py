@@ -28,7 +28,7 @@ class UpdatesSection(Section):
     CHOICE: ClassVar = "strategy"
 
     max_staleness: Annotated[int, Field(ge=0)] = 4
-    """Maximum age of a sample, in updates of its model. Older samples are dropped."""
+    """Maximum age of a sample, in updates of its model. Groups with an older one are dropped."""
 
 
 class AsynchronousConfig(UpdatesSection):
@@ -43,12 +43,12 @@ class AsynchronousConfig(UpdatesSection):
 
 
 class SynchronizedConfig(UpdatesSection):
-    """Synchronized updates: at each optimizer step, the models apply their mean gradient."""
+    """Synchronized updates: at each optimizer step, a group's models apply their mean gradient."""
 
     strategy: Literal["synchronized"] = "synchronized"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged with each other. An empty list averages all models."""
+    """Lists of models that are averaged with each other, without other models. [] averages all."""
 
 
 class ServerConfig(Section):
@@ -70,12 +70,12 @@ class ServerConfig(Section):
 
 
 class FederatedConfig(UpdatesSection):
-    """Federated averaging: every `period` rounds, models receive the mean of their weights."""
+    """Federated averaging: every `period` rounds, weights are averaged in proportion to samples."""
 
     strategy: Literal["federated"] = "federated"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged with each other. An empty list averages all models."""
+    """Lists of models that are averaged with each other, without other models. [] averages all."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the mean in a model's new weights, 0 to 1."""
     period: Annotated[int, Field(ge=1)] = 1
@@ -90,7 +90,7 @@ class SelectiveConfig(UpdatesSection):
     strategy: Literal["selective"] = "selective"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Fraction of the models that update in a round, 0 to 1, by return. At least one updates."""
+    """Fraction of the models, best first, that update in a round, rounded down to 1 or more."""
     patience: Annotated[int, Field(ge=1)] = 4
     """Number of rounds without an update after which a model updates regardless of its return."""
 
