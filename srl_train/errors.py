@@ -6,7 +6,7 @@ class ConfigError(ValueError):
 
 
 class UpdateError(ValueError):
-    """Update strategy that cannot be applied to its models, such as models of different shapes."""
+    """Update that cannot be applied, such as to models of different shapes."""
 
 
 class CheckpointError(RuntimeError):
@@ -30,8 +30,8 @@ class RunFolderError(ValueError):
 
 
 class MetricsError(ValueError):
-    """Metrics row that cannot be written or read."""
+    """Metrics row or file that cannot be written or read."""
 
 
 class TrackerError(RuntimeError):
-    """Experiment tracker that is not installed or cannot be opened."""
+    """Experiment tracker, or file of its run ids, that cannot be used."""

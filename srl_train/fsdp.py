@@ -45,7 +45,7 @@ def shard(name: str, model: Any) -> None:
 
 
 def is_sharded(model: Any) -> bool:
-    """Return True if `shard` has sharded the model or module."""
+    """Return True for a model that `shard` has sharded, or its decoder layer."""
     return isinstance(model, FSDPModule)
 
 

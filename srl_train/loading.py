@@ -200,14 +200,14 @@ def learning_models(
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
         play_copies: If True, backends sample from copies of the weights, also during an update.
-        given: Model -> (PreTrainedModel, tokenizer) that replaces its base; without adapters only.
+        given: Model -> (PreTrainedModel, tokenizer) that replaces its base; ignored with adapters.
 
     Returns:
-        Model -> backend; model -> module to train; model -> module with the weights that the
-        backend samples with. The two modules are one unless `play_copies`.
+        Model -> backend, which adapters on one base share; model -> module to train; model ->
+        module that the backend samples from. The two modules are one unless `play_copies`.
 
     Raises:
-        ConfigError: If a folder is missing, or an adapter differs from `models.adapters`.
+        ConfigError: If a folder is missing, or `models.adapters` does not fit a base.
         BackendError, PolicyError: If a model cannot be loaded.
     """
     how = Loading.of(models)
@@ -269,7 +269,7 @@ def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> R
     """Return a copy of the configuration with the sources and the dtype of model objects.
 
     `given` is model -> (PreTrainedModel, tokenizer). Raises ConfigError for an unknown model, an
-    object passed twice or without a folder or hub name, or dtypes not all float32 or bfloat16.
+    object passed twice or without a folder or hub name, or dtypes not all float32 or all bfloat16.
     """
     models = config.models
     if unknown := set(given) - set(models.names):
@@ -309,9 +309,9 @@ class InProcessPublisher(WeightPublisher):
     """Models and opponent pools that sample with the adapter of the same name."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Copy tensors to the module of `name` in `snapshots`, if any, and set the version.
+        """Copy tensors into parameters of `snapshots[name]`, if any, and set the version.
 
-        Blocks until the backend has sampled its current batch.
+        Other tensors are ignored. Blocks until the backend has sampled its current batch.
         """
         backend = self.backends[name]
         with backend.lock:
@@ -356,7 +356,10 @@ class Samplers:
 
 
 def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load the models in training, and a module per opponent pool, into this process."""
+    """Load the models in training, and a module per opponent pool, into this process.
+
+    Raises the errors of `learning_models`.
+    """
     section = config.backend
     assert isinstance(section, TransformersBackendConfig)
     models, pools = config.models, config.opponent_pools

@@ -33,10 +33,11 @@ def local_parts(
     server_logs: Path | None,
     models: Mapping[str, ModelObject],
 ) -> Parts:
-    """Load all models into this process, and return its engine, models and learners.
+    """Load a run's models; return an engine with them and their learners.
 
     `server_logs` is the folder for logs of model servers, None a folder in the cache; `models`
-    replace bases, by model name. Raises the errors of `build_backends`.
+    replace bases, by model name. Raises ConfigError for a policy that cannot play, and the errors
+    of `build_backends` and `build_learners`.
     """
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
@@ -69,7 +70,8 @@ def build_learners(
     """Return model -> learner, for each entry of `modules` (model -> module to train).
 
     With FSDP in several processes, modules are first sharded in place. `sampling` is by agent.
-    Raises ConfigError for options that TRL or the optimizer rejects.
+    Raises ConfigError for options that TRL or the optimizer rejects, and TrainingError if a module
+    cannot be sharded or accelerate has other processes.
     """
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
@@ -100,8 +102,8 @@ def build_learners(
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
     """Estimate a model's number of updates in the whole run, at least 1.
 
-    It is one per round, or the number of samples divided by the model's budget. `agents` is the
-    mean number of agents that the model plays in an episode.
+    It is the number of samples divided by the model's budget, by default the samples of a round,
+    at least the group size. `agents` is the mean number of agents of the model in an episode.
     """
     samples = agents * config.rollout.episodes
     budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))

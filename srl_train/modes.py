@@ -42,7 +42,7 @@ class Mode:
     speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = (
         lambda agents, teams: {}
     )
-    """(agents, teams) -> leader to the agents that receive its message before they decide."""
+    """(agents, teams) -> {leader: agents that receive its message before they decide}."""
 
 
 def raw() -> Mode:
@@ -54,8 +54,8 @@ def zero_sum() -> Mode:
     """Return the mode with the team's mean reward minus the rivals' mean reward, at every step.
 
     Rivals are the agents of all other teams; without teams every agent is a team. Both means are
-    over the agents that have the step, and the rivals' mean is 0 if none has it. If all agents of
-    two teams of equal size have a step, its rewards add up to 0.
+    over the agents that have the step, and the rivals' mean is 0 if none has it. The rewards of
+    a step add up to 0 if there are two teams of equal size and all agents have it.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
@@ -77,7 +77,7 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
     """Return the mode (1 - k) * own reward + k * team mean, with k the `cooperation_strength`.
 
     The mean is over the agents of the team that have the step, including the agent itself. Without
-    teams it is over all agents. k = 0 keeps rewards; with k = 1 the team shares one reward.
+    teams it is over all agents.
     """
     return Mode(
         lambda rewards, teams, state: _blended(
@@ -112,8 +112,8 @@ def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4)
     """Return the mode (1 - b) * `cooperative` + b * `competitive` reward, with their arguments.
 
     The balance b starts at 0.5 and follows the cooperation rate of each round:
-    b <- 0.9 * b + 0.1 * rate. A round without a cooperation rate (an environment without cooperate
-    and compete) keeps b. State: {"balance": b}, 0 <= b <= 1.
+    b <- 0.9 * b + 0.1 * rate. A round without a cooperation rate keeps b.
+    State: {"balance": b}, 0 <= b <= 1.
     """
     cooperation, competition = cooperative(cooperation_strength), competitive(competition_intensity)
 
@@ -142,7 +142,7 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
     """Return the mode in which one agent per team leads and receives the team's mean reward.
 
     Followers receive their leader's message before they decide, and the reward of `cooperative`.
-    The leader of a team (without teams: of all agents) is its first agent, or the agent `leader`.
+    A team's leader (without teams: of all agents) is its first agent, or `leader` in its team.
     The mode's functions raise ConfigError if `leader` is not an agent.
     """
 

@@ -45,7 +45,7 @@ class Snapshot:
     won: float = 0.0
     """Number of these that the models in training won; a draw counts half."""
     leads: dict[str, float] = field(default_factory=dict)
-    """Older snapshot -> mean return of this one minus that of the older, if draw is nash."""
+    """Name of older snapshot -> mean return minus its mean return, with draw nash."""
 
     @property
     def name(self) -> str:
@@ -74,7 +74,7 @@ class OpponentPool:
 
     @property
     def nash_episodes(self) -> int:
-        """Number of episodes of two snapshots on each side; 0 unless the setting `draw` is nash."""
+        """Number of episodes per pair of snapshots and side; 0 unless `draw` is nash."""
         return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
@@ -137,17 +137,17 @@ class OpponentPool:
     ) -> None:
         """Record the newer snapshot's mean return minus the older one's, in `newer.leads`.
 
-        `places` has a list of episodes per assignment of agents, all of equal weight. The pool
-        plays the older snapshot, and the model of `newer` the newer one.
+        `places` has a list of episodes per assignment of agents; all lists have equal weight.
+        The pool plays the older snapshot, and the model of `newer` the newer one.
         """
         leads = [np.mean([self._lead(e, [newer.model]) for e in played]) for played in places]
         newer.leads[older.name] = float(np.mean(leads))
 
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
-        """Add complete episodes to `games` and `won` of the snapshots that played in them.
+        """Add episodes, none of them failed, to `games` and `won` of the snapshots in them.
 
         An episode is won if the mean return of the agents of `learners` (names of models) exceeds
-        that of the pool's agents. Episodes without one of the sides are ignored.
+        that of the pool's agents, half if equal. Episodes without one of the sides are ignored.
         """
         named = self._named
         for episode in episodes:

@@ -32,10 +32,7 @@ class InWords:
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Return the wrapped policy's decisions and new memories.
-
-        A decision without text receives the text of its action.
-        """
+        """Return the wrapped policy's decisions, with missing texts added, and new memories."""
         decisions, memories = self._policy.act(seen, states)
         spoken = [
             choice
@@ -67,10 +64,7 @@ class PlannedGames:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes at the indices `numbers`, in this order.
-
-        `changed` has new values of fields that are not per episode.
-        """
+        """Return the episodes at the indices `numbers`, with the other fields in `changed`."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],

@@ -63,7 +63,7 @@ def parse_player(name: str) -> PlayerSpec:
     - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
     Raises ConfigError for any other name, a missing folder, or a run without this model. Within
-    `srl_envs.loading.closed`, raises UntrustedError unless the player is scripted or 'tiny'.
+    `srl_envs.loading.closed`, raises UntrustedError except for names in POLICIES and 'tiny'.
     """
     if all(one in POLICIES for one in alternatives(name)):
         return PlayerSpec(name, "scripted")
@@ -103,8 +103,8 @@ def base_named(setting: str, base: str) -> str:
     """Return the source of the model that `base` names; `setting` is the setting's dotted name.
 
     The source is 'tiny', an absolute path of a folder or GGUF file, a hub name, the absolute path
-    'CHECKPOINT:model_0' or BACKEND:MODEL. Raises ConfigError if the name has several models or
-    none, or if the setting is "models.base" and the model is in a checkpoint.
+    'CHECKPOINT:model_0' or BACKEND:MODEL. Raises the errors of `parse_player`, and ConfigError if
+    the name has several models or none, or "models.base" is a model in a checkpoint.
     """
     if base != TINY and not any(mark in base for mark in "/:") and not Path(base).exists():
         return base  # a hub name without an owner
@@ -246,7 +246,7 @@ def config_tree(place: Path) -> Any:
     """Return the configuration of the run or checkpoint in the folder `place` as plain data.
 
     It is None for a checkpoint without one. Raises ConfigError if the file of a run is missing or
-    unreadable, and CheckpointError for a checkpoint.
+    unreadable, and CheckpointError for a damaged checkpoint.
     """
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch

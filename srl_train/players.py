@@ -59,9 +59,9 @@ class Resolver:
     ) -> list[Policy]:
         """Return a player's policies: one, or one per model of a run, in the order of its sources.
 
-        Models are loaded at a player's first call, 'tiny' at every call. `agents` limits the check
-        of an API model's settings to these agents; None is all. Raises PolicyError, BackendError or
-        ConfigError if a player cannot play the environment, and the errors of `load_all`.
+        Models are loaded at a player's first call, 'tiny' at every call. `agents` limits an API
+        model's settings to these agents. Raises PolicyError, BackendError or ConfigError if a
+        player cannot play, and the errors of `load_all` and `settings_of`.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -146,7 +146,7 @@ class Resolver:
     def record(self, player: PlayerSpec) -> dict[str, Any]:
         """Return a player's "kind" and, for models, their sources and settings as plain data.
 
-        An API model, of which `policies` must be called before, has its "usage" (tokens) so far.
+        An API model, after a call of `policies`, has only "sampling" and "usage" (tokens so far).
         """
         if not player.sources:
             return {"kind": player.kind}
@@ -206,7 +206,7 @@ def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sam
     """Return agent -> sampling arguments, for all agents of a run.
 
     Raises ConfigError if `models.agent_sampling` names an unknown agent, or if a model in training
-    has several temperatures or temperature 0, with which it cannot train.
+    has several temperatures or temperature 0.
     """
     models, agents = config.models, matchmaking.agents
     for agent in models.agent_sampling:

@@ -16,16 +16,16 @@ LEARNER_ONLY = "critic."
 
 
 def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the named tensors that samplers need, all without the prefix "critic." in the name."""
+    """Return the tensors that samplers need: all except names that start with "critic."."""
     return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
 class Learned(NamedTuple):
-    """Result of one update: metrics by name (means over the steps), and skipped steps."""
+    """Result of one update: metrics (see `end_update`) and skipped steps."""
 
     metrics: Mapping[str, float]
     left_out: Sequence[tuple[int, str]]
-    """Skipped optimizer steps: (number from 0, parameter with a gradient that is not finite)."""
+    """Skipped steps: (number from 0, first parameter whose gradient is not finite)."""
 
 
 class Learner(Protocol):
@@ -54,19 +54,16 @@ class Learner(Protocol):
         """
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the next step's unclipped gradients by parameter name.
+        """Return the next step's unclipped gradients by name, of all parameters that have one.
 
         The weights are unchanged. Raises TrainingError if the loss is not finite.
         """
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip the gradients, and make one step of optimizer and learning-rate schedule.
-
-        `gradients` is by parameter name and is not changed; None makes no step.
-        """
+        """Step optimizer and schedule with clipped copies of the gradients; None makes no step."""
 
     def end_update(self) -> dict[str, float]:
-        """End the update, and return metric -> its mean over the update's steps."""
+        """End the update, and return each metric's mean over the values that it recorded."""
 
     def weights(self) -> dict[str, Tensor]:
         """Return the trainable parameters by name: detached tensors that change with training."""
@@ -75,7 +72,7 @@ class Learner(Protocol):
         """Copy values, by parameter name, into the trainable parameters; others are unchanged."""
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy values, by parameter name, into the reference model, if there is one."""
+        """Copy values of all parameters, by name, into the reference model, if any."""
 
     def save_model(self, folder: Any) -> None:
         """Write the model, for transformers or PEFT, and its tokenizer into the folder."""
@@ -88,7 +85,7 @@ class Learner(Protocol):
         """
 
     def refuse_state(self, state: Mapping[str, Any]) -> None:
-        """Raise ValueError if `state` does not fit the learner; change nothing."""
+        """Raise ValueError if `load_state` could not restore `state`; change nothing."""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restore a result of the method `state`, or its entries "optimizer" and "counters".

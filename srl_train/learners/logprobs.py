@@ -32,9 +32,9 @@ class LogProbs(NamedTuple):
 
     logps: Tensor
     entropies: Tensor | None
-    """None for a reference model with free choices, whose head returns no entropies."""
+    """None if the fused head returned no entropies, as in a reference model."""
     aux_loss: Tensor | None
-    """Load-balancing loss of a mixture of experts, if requested."""
+    """Load-balancing loss of a mixture of experts; None if not requested."""
 
 
 def choices_of(sample: TokenSample) -> list[tuple[int, Allowed]]:
@@ -56,7 +56,7 @@ def answer_log_probs(
     temperature: float,
     aux_loss: bool,
 ) -> LogProbs:
-    """Return LogProbs (B, T) of the completions, with 0 at tokens that the model did not choose.
+    """Return LogProbs (B, T) of the completions.
 
     The probability of a token that was chosen among some ids is normalized over these ids.
 
@@ -67,8 +67,8 @@ def answer_log_probs(
         attention_mask: 0 for padding, else 1 (B, P + T).
         samples: B samples.
         length: T.
-        pad_id: Id for padding, if answers have separate contexts.
-        rows_at_once: Number of such answers in a forward pass.
+        pad_id: Id for padding, used if samples have `contexts`.
+        rows_at_once: Number of answers in a forward pass, if samples have `contexts`.
         temperature: Divisor of the logits.
         aux_loss: True to request the load-balancing loss.
     """
@@ -178,7 +178,6 @@ def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[Non
 
 
 def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tensor | None:
-    """Return the ascending ids whose logits suffice (V',), or None for the whole vocabulary."""
     if None in allowed or type(head) is not nn.Linear or "forward" in vars(head):
         return None
     found = set(targets.tolist()).union(*(ids for ids in allowed if ids is not None))
@@ -205,7 +204,7 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities of the targets among their allowed ids (N,), and entropies (N,)."""
+    """Return log-probabilities and entropies (N,) among the allowed ids; columns are `ids`."""
 
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)

@@ -23,7 +23,7 @@ ADAPTER = "default"
 
 
 def share(base: Any) -> Any:
-    """Return a copy of the module tree `base` that shares its parameters, buffers and scales."""
+    """Return a copy of the module tree `base` that shares all its tensors."""
     tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
     return copy.deepcopy(base, {id(one): one for one in tensors})
 
@@ -59,8 +59,7 @@ def adapter_models(
 def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) -> Any:
     """Return a frozen PeftModel on `base` with the adapters of all `models`, by their names.
 
-    `models` is a result of `adapter_models` for `base`. Adapters are shared, not copied, so updates
-    of a model change the result.
+    `models` is a result of `adapter_models` for `base`. Adapters are shared, not copied.
     """
     from peft import get_peft_model
 

@@ -232,8 +232,10 @@ class PlayedLearner(SteppedLearner):
         """Start one update and return its number of optimizer steps (see `Learner.begin_update`).
 
         Every process receives all samples and trains on its part. A reference model `moving`
-        becomes a copy of the model if `version` is a multiple of `reference_every`. Raises
-        TrainingError if the samples do not divide into groups, minibatches and processes.
+        becomes a copy of the model if `version` is a multiple of `reference_every`.
+
+        Raises TrainingError unless the number of samples is a multiple, above 0, of `group_size`
+        and of processes x `minibatches` x `gradient_accumulation_steps`.
         """
         config = self._config
         size = config.minibatches * config.gradient_accumulation_steps * processes.count()

@@ -29,7 +29,7 @@ _STEPPING = threading.Lock()
 
 
 class SteppedLearner(Learner):
-    """Base class of learners on a TRL trainer: the part that does not depend on the loss.
+    """Base class of learners on a TRL trainer, with any loss.
 
     A subclass calls this constructor, builds its trainer, and passes it to `_step_from_outside`. It
     defines `begin_update`, and `_inputs`, which returns the input of each forward pass.

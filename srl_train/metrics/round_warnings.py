@@ -24,8 +24,8 @@ def warn_of_failed_games(
 ) -> list[str]:
     """Log and return a warning for each type of error in failed episodes that is new in the run.
 
-    `left_out` is the number of episodes not used for training, for the text: failed episodes and
-    the rest of their groups. None omits the number, for evaluations.
+    `left_out` is the number of episodes not used for training, including the rest of groups with
+    failed episodes. None omits it from the text.
     """
     kinds: dict[str, list[str]] = {}
     for one in episodes:
@@ -72,7 +72,7 @@ def warn_of_equal_rewards(
     samples: Mapping[str, Sequence[TokenSample]],
     updates: Mapping[str, UpdateStats],
 ) -> list[str]:
-    """Log a warning, once per run, of models that equal returns in each group left unchanged.
+    """Log a warning, once per run, if equal returns in each group left models unchanged.
 
     `samples` and `updates` are those of round `number` (from 0), by model. Models with a warning
     about parse failures are omitted. Returns [warning], or [] if there is no new one.

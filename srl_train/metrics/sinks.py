@@ -59,7 +59,8 @@ class JsonlSink:
         resume_from_round: Existing rows of this and later rounds are removed; None keeps all rows.
 
     Raises:
-        MetricsError: If another line is damaged, or the path is that of a folder or device.
+        MetricsError: If another line is damaged, or the path is that of a folder or device. With
+            `resume_from_round`, also if a row has no integer `round`.
     """
 
     def __init__(self, path: str | os.PathLike[str], resume_from_round: int | None = None) -> None:

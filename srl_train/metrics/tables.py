@@ -10,7 +10,7 @@ MISSING = "\N{EN DASH}"
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return text with `digits` significant digits, or MISSING for None, NaN and infinity."""
+    """Return text with up to `digits` significant digits, or MISSING for None, NaN and infinity."""
     return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
@@ -31,9 +31,10 @@ def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[l
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one line per row, in columns of equal width; the first row is the header.
+    """Return one line per row, with cells padded to the width of their column.
 
-    Columns are aligned right, except the first one and those with words below the header.
+    The first row is the header. Columns are aligned right, except the first one and those in which
+    another row begins with a letter.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
