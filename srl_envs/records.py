@@ -31,7 +31,7 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """Return a value as data for `json.dumps`; objects of unknown types are returned unchanged.
+    """Return a value as data for `json.dumps`; dataclasses and other objects are unchanged.
 
     Arrays, NumPy scalars and tuples become dicts with the key "__numpy__", as do mappings with this
     key or keys other than str. Lists and other mappings are converted entry by entry.

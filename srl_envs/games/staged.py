@@ -244,7 +244,7 @@ class StagedView(FixedChoices):
     adversaries: int
     rounds: int
     hidden: bool = False
-    """True if cooperation weight and difficulty are hidden."""
+    """True if the game hides cooperation weight and difficulty; changes the rules text only."""
 
     def rules(self, agent: str) -> str:
         if self.players == 1:

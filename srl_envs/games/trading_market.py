@@ -255,7 +255,10 @@ class Market:
         return [0] * len(chosen), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
-        """Deliver for the agents `delivering`; the others break promises. Return gains by agent."""
+        """Settle `agreed`, set the phase to OFFERS, and return each agent's gain in its own values.
+
+        Parties in `delivering` deliver all that they owe; the other parties break their promises.
+        """
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:
             offer = self.offers[maker]

@@ -276,7 +276,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
-    """Return a Cluster for the run; raise ConfigError as Cluster does, and without Ray."""
+    """Return a Cluster for `models` learners; raise ConfigError as Cluster does, or without Ray."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Narrator:
-    """Spectator that prints the steps of an episode in which a person plays `agent`."""
+    """Spectator that prints all agents' steps of each round, and marks the person's `agent`."""
 
     def __init__(self, env: Any, agent: str) -> None:
         self._env, self._agent = env, agent

@@ -84,8 +84,9 @@ def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> N
 def solved(
     scenario: Scenario, played: Sequence[Episode], seed: int, pass_at: Sequence[int] = ()
 ) -> Solved:
-    """Return the share of problems that the focal agent solved, and pass@k.
+    """Return the mean share of samples that the focal agent solved per start, and pass@k.
 
+    An episode is solved if `success` in the agent's last info is true; by default, it is false.
     Episodes of `played` with the same seed are samples of one start. Failed ones do not count.
     `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and the
     least number of samples of a start, failed ones included. Raise ValueError if no episode is

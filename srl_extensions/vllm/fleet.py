@@ -65,7 +65,8 @@ class Fleet:
     ) -> None:
         """Start or check all members, wait until they are ready, and watch them.
 
-        If one fails, the started ones are ended and its error is raised.
+        `concurrency`, `deadline` and `restarts` are as in `managed` and `attached`. If a member
+        fails, the started ones are ended and its error is raised.
         """
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {

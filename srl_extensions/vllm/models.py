@@ -57,8 +57,9 @@ def token_facts(backend: HuggingFaceBackend) -> dict[str, Any]:
 class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
-    Creates a folder for weights, which `close` removes. `logs` is as in `open_fleet`. Raises
-    ConfigError for an unusable backend.folder, and errors of `served_bases`.
+    The constructor finds the served bases and creates a folder for weights. `start` starts or
+    attaches to the servers; `close` ends them and removes the folder. `logs` is as in
+    `open_fleet`. Raises ConfigError for an unusable backend.folder, and errors of `served_bases`.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ END_SECONDS = 4.0
 MARGIN = 5.0
 """Seconds that the launcher may take in addition to its GRACE."""
 LOG_BYTES = 256 * 1024
-"""Part of a log that is searched for the cause of a failure."""
+"""End of a log that is searched for the cause of a failure."""
 ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]+Error: .*)$", re.M)
 """Last line of a traceback, also after the prefix of vLLM's own log lines."""
 
@@ -107,13 +107,14 @@ class ModelServer:
             time.sleep(0.02)
 
     def cause_of_death(self) -> str:
-        """Return the first error in the log since `start`, else the last lines, and its path.
+        """Return the first error at the end of the log, else its last lines, and its path.
 
-        Raises OSError if there is no log.
+        Reads the last LOG_BYTES, and only lines since `start`. Raises OSError if there is no log.
         """
         with self.log.open("rb") as file:
-            file.seek(self._log_start)
-            text = file.read(LOG_BYTES).decode(errors="replace")
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._log_start, size - LOG_BYTES))
+            text = file.read().decode(errors="replace")
         if error := ERROR_LINE.search(text):
             cause = error[1]
         else:

@@ -23,14 +23,14 @@ class DebateEnvironment(GameEnvironment):
     is the judge's score of the agent, from 0 to 1; all other rewards are 0.
 
     Args:
-        topics: Motions, or a file of motions; None selects those of srl_envs.
+        topics: Motions, or a JSONL file of motions; None selects those of srl_envs.
         max_turns: Number of rounds.
-        judge: Judge of the speeches; None selects RuleBasedJudge.
+        judge: Judge of the speeches, not with `server_address`; None selects RuleBasedJudge.
         server_address: Address ("host:port") of a server that runs the debate; None runs it here.
 
     Raises:
         EnvConfigError: An argument is not allowed.
-        RemoteError: No server answers at `server_address`.
+        RemoteError: No server answers at `server_address`, or `judge` cannot be sent.
     """
 
     def __init__(
