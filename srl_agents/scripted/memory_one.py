@@ -108,7 +108,8 @@ class MemoryOne(PerAgentPolicy):
 
     Args:
         name: Name in records.
-        chances: Probabilities in the first round, and after (own, other) = 00, 01, 10, 11 (1: cooperated).
+        chances: Probabilities in the first round, and after (own, other) = 00, 01, 10, 11;
+            1 is cooperation.
         reader: Reader of the situation; by default for coop_compete_v0.
 
     Raises:
