@@ -17,8 +17,8 @@ from srl_train.run import Run
 def grow_pools(run: Run, rounds: int) -> None:
     """Add the snapshots that are due after `rounds` rounds to the run's opponent pools.
 
-    If draw is nash, episodes between new and older snapshots are played, which changes the
-    published snapshots. Raises TrainingError if too many of them failed; no snapshot is then added.
+    If draw is nash, new and older snapshots play episodes, which changes the published snapshots.
+    Raises TrainingError if too many episodes fail, or EpisodeTimeout; no snapshot is then added.
     """
     if not growth_is_due(run, rounds):
         return

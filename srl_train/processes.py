@@ -88,7 +88,7 @@ def share_of(items: Sequence[T]) -> Sequence[T]:
 
 
 def gather(items: Sequence[T]) -> list[T]:
-    """Return one list with the picklable items of all processes, by rank; all must call this."""
+    """Return a list of all processes' items, by rank; all must call this. Items are pickled."""
     return [item for part in _gathered(list(items)) for item in part]
 
 

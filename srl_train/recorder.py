@@ -68,9 +68,9 @@ class Recorder:
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Yield a function that sends the row of a pass over data to all sinks and trackers.
+        """Yield a function that sends a pass's row to all sinks and trackers.
 
-        With `keep_rows`, rows are also appended to stages.jsonl, after those of completed passes.
+        With `keep_rows`, also appends to stages.jsonl, after removing rows of incomplete passes.
         """
         with ExitStack() as stack:
             rows: tuple[Sink, ...] = ()
@@ -84,10 +84,10 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Send a round's row to metrics.jsonl, sinks and trackers, and its episodes to the sinks.
+        """Send a round's row to sinks and trackers, and its episodes to sinks that accept them.
 
-        If due by the section `logging`, the first episodes are also written to a file. Call this
-        after `run.next_round` was increased.
+        With `keep_rows`, appends the row to metrics.jsonl. If due by `logging`, and after the last
+        round, writes `logging.episodes` episodes to a file. Increase `run.next_round` before.
         """
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)

@@ -86,7 +86,7 @@ def _state_of(run: Run) -> dict[str, Any]:
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
     """Load the checkpoint `checkpoint_id` in `directory` into `run`, and publish its weights.
 
-    Some settings, as `rounds` and `logging`, may differ from those of the saved run.
+    Settings such as `logging` may differ, and `rounds` if no learning rate has a schedule.
 
     Raises:
         CheckpointNotFound: If there is no such checkpoint.

@@ -110,8 +110,7 @@ class RoundPlan:
 def plan_round(run: Run, number: int) -> RoundPlan:
     """Draw the seeds, players and opponents of a round's episodes, and return a RoundPlan.
 
-    The snapshots that are due before the round are first added to opponent pools (`grow_pools`),
-    which may play episodes. Raises TrainingError if too many of these failed.
+    First calls `grow_pools`, which may play episodes, and raises the errors of `grow_pools`.
     """
     rollout, seed = run.config.rollout, run.config.seed
     groups, size = rollout.groups_per_round, rollout.group_size
@@ -218,7 +217,7 @@ def _samples_of(
 
 
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
-    """Add the samples of `models` to their buffers, and update until no buffer has a full batch.
+    """Add the samples of `models` to their buffers, and update until none has a full batch.
 
     Changed weights are published. Returns model -> statistics of its updates in this round. Raises
     TrainingError if a loss or weights are not finite.
@@ -339,7 +338,6 @@ def _train(
 
 
 def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
-    """Take one optimizer step of all models; return model -> parameter with a broken gradient."""
     learners, each = run.learners, run.engine.each
     computed = each(lambda model: learners[model].compute_gradients(), active)
     broken = {}

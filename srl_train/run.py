@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ModelTotals:
-    """Counters of one model over all rounds, for summaries; each agent of an episode counts."""
+    """Counters of one model over all groups without a failed episode, for summaries."""
 
     episodes: int = 0
     """Number of episodes, once per agent of the model."""
@@ -144,12 +144,12 @@ class StageProgress:
                     raise ConfigError(f"{name}.data must contain existing files, got {path}")
 
     def state(self) -> dict[str, Any]:
-        """Return "reports" of finished stages, and "under_way", an open one's state or None."""
+        """Return "reports" of finished stages, and "under_way", the current one's state or None."""
         current = self.open.state() if self.open else self.saved
         return {"reports": list(self.reports), "under_way": current}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the reports and the current stage from a result of the method `state`."""
+        """Restore `reports` and `saved` from a result of the method `state`."""
         self.reports, self.saved = list(state["reports"]), state["under_way"]
 
 
@@ -266,7 +266,7 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update the mode's state, the pools' results and the totals with complete episodes."""
+        """Update mode state, pool results and totals. None of the episodes may have failed."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]

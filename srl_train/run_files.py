@@ -64,7 +64,7 @@ class RunFiles:
         return lock
 
     def remove_if_unused(self) -> None:
-        """Remove run.lock if the folder contains nothing else, then the folder if it is new."""
+        """Remove run.lock if alone in the folder, then the folder if newer than this object."""
         if list(self.folder.iterdir()) == [self.lock_file]:
             self.lock_file.unlink()
             if not self._existed:
@@ -97,7 +97,7 @@ class RunFiles:
     def set_aside(self) -> Path | None:
         """Move an earlier run's files into a new folder next to this one, which is returned.
 
-        It is FOLDER-1, FOLDER-2, ..., and None without files of a run. Other files are not moved.
+        It is the first free one of FOLDER-1, FOLDER-2, ... Without such files, returns None.
         """
         names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
                "report.html", "trackers.json",
@@ -135,9 +135,9 @@ def refuse_taken(folder: Path, advice: str = "") -> None:
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:
-    """Create the parent folder of the file `path`; raise ConfigError if it cannot be written.
+    """Create the parent folder of the file `path`; raise ConfigError if it is not writable.
 
-    An existing file is not changed. The message begins with `flag`, the option of the path.
+    Also raises ConfigError if `path` is not a regular file. The message begins with `flag`.
     """
     with asked_for(flag, path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ def asked_for(flag: str, path: Path) -> Iterator[None]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return package -> version, for core-srl and main dependencies; missing ones are omitted."""
+    """Return package -> version of core-srl and its main dependencies, if installed."""
     found = {}
     for package in _REPORTED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -167,7 +167,7 @@ def versions() -> dict[str, str]:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Return True if the folder has manifest.json and state.json, whose content is not read."""
+    """Return True if the folder has files manifest.json and state.json."""
     return (folder / "manifest.json").is_file() and (folder / "state.json").is_file()
 
 

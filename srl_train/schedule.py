@@ -19,13 +19,13 @@ class Schedule(Protocol):
         """True if models may have trained on rounds that were not returned yet."""
 
     def next_round(self) -> RoundResult:
-        """Complete the run's next round, with the models' updates, and return its result."""
+        """Complete the next round, with updates; the caller then increases `run.next_round`."""
 
     def settle(self) -> list[RoundResult]:
         """Complete and return, in order, rounds on which models have trained; maybe none.
 
-        Rounds that `next_round` returned are not included. Until its next call, the state of the
-        run can be saved: it is that after the last returned round.
+        Rounds that `next_round` returned are not included. Until the next call of `next_round`, the
+        run's state is that after the last returned round, and can be saved.
         """
 
     def close(self) -> None:
@@ -41,7 +41,7 @@ class InTurn:
         self._run, self._interruptible = run, interruptible
 
     def next_round(self) -> RoundResult:
-        """Play round `run.next_round` and train on it. Raises the errors of `train_round`."""
+        """Call `train_round` for round `run.next_round`, which the caller then increases."""
         return train_round(self._run, self._run.next_round, self._interruptible)
 
     def settle(self) -> list[RoundResult]:

@@ -63,7 +63,7 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return model in training -> totals over all rounds.
+    """Return model in training -> totals over all groups without a failed episode.
 
     The keys are "kind" ("adapter" or "full"), "model_name" (base), "seats" (agents), "avg_reward"
     (raw, per step), "win_rate" and "cooperation_score" (0 to 1), "total_episodes" (once per agent)

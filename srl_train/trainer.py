@@ -47,7 +47,7 @@ class Trainer:
         make_env: Constructor of the environment, which replaces the configured environment.
         strategy: Update strategy, which replaces the configured strategy.
         models: (PreTrainedModel, tokenizer) by model name ("model_0"), which replace the bases.
-        sinks: Receivers of the metrics rows of stages and rounds, closed after the last round.
+        sinks: Receivers of the metrics rows of stages and rounds, closed when training ends.
         progress: If true, print progress lines to stderr. None prints them if stderr is a terminal
             and no sink is a Progress.
         checkpoint_dir: Folder of the checkpoints, by default `run_dir`/checkpoints.
@@ -90,7 +90,7 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """State of the run. The first use loads the models, with the errors of `build_run`."""
+        """State of the run. The first use loads models: errors of `build_run`, or TrackerError."""
         if self._run is None:
             self._recorder.refuse_missing(self.config)
             self._run = build_run(self.config, *self._given)
@@ -99,8 +99,8 @@ class Trainer:
     async def train(self) -> dict[str, Any]:
         """Call `fit` in a worker thread; return its results or raise its errors.
 
-        If the task is cancelled, or after SIGINT or SIGTERM, training ends after the current round,
-        and saves a checkpoint. Then CancelledError, KeyboardInterrupt or SystemExit is raised.
+        If the task is cancelled, or after SIGINT or SIGTERM, training ends after the current round
+        or pass, with a checkpoint. Then CancelledError, KeyboardInterrupt or SystemExit is raised.
         """
         self._stop.clear()
         with self._interrupts:
@@ -115,9 +115,9 @@ class Trainer:
     def fit(self) -> dict[str, Any]:
         """Run the remaining stages and rounds, save the models and evaluate them.
 
-        SIGINT and SIGTERM, unless the program handles them, end episodes at once, and learning
-        after the current update. A checkpoint of the last complete round is then saved, and
-        KeyboardInterrupt or SystemExit is raised.
+        SIGINT and SIGTERM, unless the program handles them, end training after the current round
+        or pass. Episodes end at once in a single process without `play_ahead`. The last
+        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
@@ -126,7 +126,7 @@ class Trainer:
         Raises:
             TrainingError: If too many episodes failed, weights are not finite, or the disk is full.
             ConfigError: If the folder contains another run or is in use, or a data file is missing.
-            RolloutError: If every episode of an evaluation fails.
+            RolloutError, EpisodeTimeout: If all episodes of an evaluation fail, or any time out.
         """
         run = self.run
         self.is_training = True
@@ -170,11 +170,11 @@ class Trainer:
     def train_stages(self) -> None:
         """Open the run's files, evaluate a new run, and train the remaining stages (`sft`, `dpo`).
 
-        Due checkpoints are saved, and the models are evaluated after each stage.
+        Due checkpoints are saved. Each stage ends with an evaluation, unless it ends the run.
 
         Raises:
             ConfigError: If the folder has another run or is in use, or a data file is missing.
-            RolloutError: If every episode of an evaluation fails.
+            DataError, RolloutError: If data is invalid, or all episodes of an evaluation fail.
         """
         run = self.run
         self._begin()
@@ -214,7 +214,7 @@ class Trainer:
 
         Raises:
             TrainingError: If no round is left, training was stopped, or the round fails.
-            ConfigError, RolloutError: As `train_stages`.
+            ConfigError, DataError, RolloutError: As `train_stages`.
         """
         run = self.run
         number = run.next_round
@@ -253,7 +253,7 @@ class Trainer:
         self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Record the rounds on which models have trained; TrainingError if this is impossible."""
+        """Record rounds on which models have trained; raise TrainingError if some are lost."""
         if self._models_ahead:
             raise TrainingError(
                 f"training ended after updates with samples of rounds after {self.run.next_round}; "
@@ -317,7 +317,7 @@ class Trainer:
 
         Raises:
             CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
-            CheckpointError: If the checkpoint is damaged, or has another configuration.
+            CheckpointError: If the checkpoint is damaged, or does not fit the configuration.
             ConfigError: If the folder is in use.
         """
         run = self.run
@@ -389,7 +389,7 @@ class Trainer:
             when: Key of the result, such as "after".
 
         Raises:
-            RolloutError: If every episode fails.
+            RolloutError, EpisodeTimeout: If every episode fails, or any time out.
         """
         run = self.run
         if run.config.logging.evaluation_episodes:
@@ -453,14 +453,12 @@ class Trainer:
             self._lock = None
 
     def _claim(self) -> None:
-        """Lock the run's folder. Unless claimed before, raise ConfigError if it contains a run."""
         self.lock()
         if self._writes and not self._claimed:
             self.files.refuse_to_overwrite()
         self._claimed = True
 
     def _begin(self) -> None:
-        """Unless open, claim the folder, open the files, and make a missing evaluation."""
         if self._recorder.is_open:
             return
         run = self.run

@@ -51,7 +51,7 @@ class RoundContext(NamedTuple):
     """Optimizer step within the update, from 0; always 0 in `on_weights`."""
     scores: Mapping[str, float]
     """Model to its score of this round in standard errors (srl_train.scores), higher is better;
-    only models that played."""
+    only models that played. 0.0 in stages."""
     samples: Mapping[str, int] = MappingProxyType({})
     """Model to the number of samples of its current update; others are missing."""
     closing: bool = False
@@ -118,7 +118,7 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return the sorted names in `models` of each group with any; without groups, of all models."""
+    """Return, per group, the sorted names in `models`, if any; without groups, all in one list."""
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 
@@ -139,7 +139,7 @@ def weighted_mean(
 
     `members` is model -> tensors, and `weights` model -> weight, of which at least one must be
     above 0. Models of weight 0 are excluded, even if they contain NaN. The result is on the device
-    of the first other model by name.
+    of the first remaining model by name.
     """
     order = sorted(model for model in members if weights[model] > 0.0)
     whole = math.fsum(weights[model] for model in order)
@@ -180,8 +180,8 @@ def synchronized(groups: Groups = ()) -> UpdateStrategy:
     """Return the strategy that applies a group's mean gradient to its models (data-parallel SGD).
 
     At every optimizer step the unweighted mean is over the models that have a gradient, and every
-    model of the group applies it. Models that start equal, with equal optimizers, stay equal to the
-    bit. Without any gradient in the group none of its models updates.
+    model of the group applies it. Equal models with equal optimizers thus stay bit-identical.
+    Without any gradient in the group, none of its models updates.
 
     Args:
         groups: Names of models that are averaged with each other; empty averages all models. With
