@@ -224,8 +224,8 @@ def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of `options` with the game's `turns_to_remember`, if any, as `max_cycles`.
 
     Options that already contain `max_cycles` are not changed. If `options` contains `environments`
-    (multitask_v0), each member's options are completed in this way instead. `name` may be one on
-    a server ('grpc://...').
+    (multitask_v0), each member's options are completed in this way instead. For a name on a
+    server ('grpc://HOST:PORT/NAME'), the local game NAME counts. Unknown names add nothing.
     """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:

@@ -61,9 +61,7 @@ class Snapshot:
 class OpponentPool:
     """Pool of snapshots of models, one of which at a time plays the agents assigned to the pool."""
 
-    def __init__(
-        self, name: str, config: PoolConfig, publisher: WeightPublisher | None = None
-    ) -> None:
+    def __init__(self, name: str, config: PoolConfig, publisher: WeightPublisher) -> None:
         self.name = name
         self.seated: str | None = None
         """Name of the snapshot whose weights are published, if there is one."""
@@ -104,7 +102,6 @@ class OpponentPool:
     def seat(self, name: str) -> None:
         """Publish the weights of the snapshot `name`, which then plays, unless it plays already."""
         if self.seated != name:
-            assert self._publisher is not None
             self._publisher.publish(self.name, name, self._named[name].weights)
             self.seated = name
 

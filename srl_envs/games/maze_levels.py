@@ -373,7 +373,7 @@ def _open_loops(free: list[bool], width: int, share: float, generator: np.random
 class Board:
     """Tables of one level for one view radius: distances, coordinates and surroundings of cells.
 
-    Cells are numbers. `x` and `y` are lists of coordinates from 0 to 1, one per cell.
+    Cells are numbers: row * width + column. `x` and `y` are coordinates from 0 to 1, by cell.
     """
 
     def __init__(self, level: Level, radius: int) -> None:

@@ -88,7 +88,10 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line with text has "schema_version"; DataError if there is none."""
+    """Return True if the first line that is not blank has the text '"schema_version"'.
+
+    Raises DataError if the file has only blank lines, or cannot be read as UTF-8 text.
+    """
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")

@@ -204,7 +204,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
 
 
 def to_json(document: Document) -> str:
-    """Return the document as ASCII JSON that is safe inside a `<script>` element."""
+    """Return `plain(document)`, which cuts texts, as ASCII JSON that is safe inside `<script>`."""
     text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
     # JSON has these characters only in strings. Escaped, they cannot end the element.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

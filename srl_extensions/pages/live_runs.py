@@ -169,7 +169,10 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
 
 
 def progress(run: RecordedRun) -> RoundProgress:
-    """Return the share of complete rounds (NaN: unknown), with recent pace and time left."""
+    """Return the share of complete rounds (NaN: unknown), with a legend of texts.
+
+    The texts are the rounds, the recent pace and the time left, where known, or "finished".
+    """
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
     rollout, train, overlap = (

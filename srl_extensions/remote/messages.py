@@ -58,7 +58,10 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return {"type": class name, argument: value, ...}; RemoteError for an unsupported space."""
+    """Return {"type": class name, argument: value, ...} for `pack`; bounds remain arrays.
+
+    Raises RemoteError for an unsupported space.
+    """
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}

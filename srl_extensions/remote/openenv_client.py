@@ -62,7 +62,10 @@ class StateReply(BaseModel):
 
 
 class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed where mypy runs
-    """OpenEnv's client, which raises ConnectionError if the connection was lost."""
+    """OpenEnv's client, with mappings as actions and Reply as result.
+
+    Raises ConnectionError if the connection was lost, and ValueError for an invalid result.
+    """
 
     async def _ensure_connected(self) -> None:
         if self._ws is not None and self._ws.state is not State.OPEN:

@@ -223,4 +223,5 @@ class MatchmakingConfig(Section):
 
     name: Literal["fixed", "rotating", "uniform", "round_robin"] = "fixed"
     """Assignment of models to agents: in order (`fixed`), in order and shifted by one agent per
-    group (`rotating`), or drawn for each group (docs/training/populations.md)."""
+    group (`rotating`), drawn for each group (`uniform`), or in a balanced schedule (`round_robin`;
+    docs/training/populations.md)."""

@@ -31,10 +31,13 @@ REFERENCE = "ref"
 class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """GRPOTrainer that trains on TokenSamples of episodes that were already played.
 
+    Each input row contains its TokenSample as "sample"; `rollout_func` returns the tokens of the
+    same samples in the same order. The learner sets the fields up to `divergences`.
+
     Log-probabilities are computed for tokens that the model chose, and are 0 elsewhere. Advantages
-    of the samples, if present, replace TRL's. If samples are from older weights or another engine,
-    the ratio refers to their log-probabilities at sampling time. With a sampler correction it
-    refers to this model at the start of the update, and token losses have weights.
+    replace TRL's, if all samples of an update have them. If samples are from older weights or
+    another engine, the ratio refers to their log-probabilities at sampling time. With a sampler
+    correction it refers to this model at the start of the update, and token losses have weights.
     """
 
     surrogate: SurrogateConfig

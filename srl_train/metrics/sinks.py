@@ -33,8 +33,9 @@ Opener = Callable[[Path], BinaryIO]
 class Sink(Protocol):
     """Receiver of a metrics row per pass of a stage, then per round.
 
-    All rows have `round`, `models` and `seconds`. A row of a stage also has `stage` and `pass`, a
-    row of a round has `environment`. Passes and rounds are counted separately from 0.
+    All rows have `round`, `models` and `seconds`; a row of a round also has `environment`. A row
+    of a stage has `stage` and `pass`; its `round` is the number of the pass in all stages. All
+    numbers start at 0, so the rounds after stages use the same ones again.
 
     A sink may have two more methods. `write_episodes(round_number, episodes)` receives all episodes
     of a round, including failed ones, after the round's row. `write_evaluation(when, measured)`

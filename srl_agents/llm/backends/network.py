@@ -116,9 +116,9 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
 def sdk_error(
     name: str, error: BaseException, kind: type[BackendError] = BackendError
 ) -> BackendError:
-    """Return an error of class `kind` with the message and the cause of an SDK's error.
+    """Return an error of class `kind`, "NAME: CLASS: MESSAGE (CAUSE)", about an SDK's error.
 
-    The text is printable, on one line, and limited to LONGEST_QUOTE characters.
+    MESSAGE and CAUSE are printable, on one line, and cut after LONGEST_QUOTE characters.
     """
     cause = "" if error.__cause__ is None else f" ({error.__cause__})"
     message = printable(f"{error}{cause}", multiline=False)
