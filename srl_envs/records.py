@@ -19,7 +19,7 @@ def is_plain(value: Any) -> bool:
     """Return True for None, bool, int, float, str, and lists, tuples and mappings of these.
 
     NumPy arrays and scalars of bools, ints or floats are plain, too. `decode` restores equal values
-    from the JSON text of `encode(value)`. JSON cannot contain `np.longdouble`.
+    from the JSON text of `encode(value)`, except of `np.longdouble`, which JSON cannot contain.
     """
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
@@ -85,7 +85,6 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return `data` as a one-dimensional array of a dtype such as "<f4"; errors as of `decode`."""
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")
@@ -147,7 +146,8 @@ def as_record(kind: Any, value: Any) -> Any:
 def read_record(kind: type[T], record: Any) -> T:
     """Return the value of type `kind` whose record `as_record` returned. Unknown keys are ignored.
 
-    Raises LookupError, TypeError, ValueError or ArithmeticError for missing or invalid fields.
+    Raises LookupError, TypeError, ValueError or ArithmeticError for invalid fields and for missing
+    ones, also those with defaults.
     """
     return _read(kind, record)  # type: ignore[no-any-return]
 

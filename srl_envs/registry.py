@@ -329,8 +329,8 @@ def remake(
     """Return a new environment with the name and options in a record.
 
     Unless `trusted`, name and arguments may not refer to code (except `allowing`), files, folders,
-    or nested environments on a server. The size of `options` is limited (LARGEST_RECORDED). An
-    environment that was on a server is made in this process.
+    or nested environments on a server. Also unless `trusted`, the size of `options` is limited
+    (LARGEST_RECORDED), and an environment that was on a server is made in this process.
 
     Args:
         name: Name in the record, as for `make`.

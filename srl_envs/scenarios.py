@@ -39,7 +39,7 @@ class Scenario:
 
     name: str
     environment: str
-    """Name of the environment in the registry."""
+    """Name of the environment, as for `registry.make`."""
     description: str
     focal: tuple[str, ...]
     """Agents that are scored."""

@@ -111,8 +111,8 @@ class Sandbox:
             name: `__name__` of the program.
 
         Returns:
-            Record with an outcome per call. If the run ends early, the next outcome has its
-            verdict, and later ones are NOT_RUN. If the worker ends, all outcomes are KILLED.
+            Record with an outcome per call. If loading fails or the run ends early, the next
+            outcome has the verdict, later ones are NOT_RUN. If the worker ends, all are KILLED.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.

@@ -91,7 +91,7 @@ class Running:
                 os.close(descriptor)
 
     def line(self) -> bytes | None:
-        """Wait for and return the next complete line of results; None after the last."""
+        """Wait for and return the next line of results, without line feed; None after the last."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -176,8 +176,7 @@ class Running:
 class Worker:
     """Worker process, tested with an empty program; not safe for two threads at once.
 
-    Raises:
-        SandboxError: The worker cannot start, or its level of protection is below `minimum`.
+    Raises SandboxError if it cannot start, or if its level of protection is below `minimum`.
     """
 
     def __init__(self, limits: Limits, minimum: str, without: Collection[str]) -> None:
@@ -282,7 +281,6 @@ def _guest_code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Wait up to `seconds` for one of the descriptors; return all that are ready or closed."""
     poll = select.poll()
     for descriptor in reading:
         poll.register(descriptor, select.POLLIN)

@@ -103,7 +103,7 @@ class Place:
         """Read and return the request; confine this fork irrevocably, or raise OSError.
 
         `descriptors` are those of the request, output, results and calls. The last three become 1
-        (and 2), 3 and 4; all other descriptors are closed.
+        (and 2), 3 and 4; all others except standard input are closed.
         """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:

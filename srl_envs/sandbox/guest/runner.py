@@ -88,7 +88,7 @@ class Elsewhere:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result; RuntimeError if the call fails, NotPlainError for bad arguments."""
+        """Return the result; NotPlainError if arguments are not plain, RuntimeError on failure."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()

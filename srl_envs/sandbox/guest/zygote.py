@@ -129,7 +129,6 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Return ENDED at the end of a run, TIME_UP after `wall` seconds, or STOPPED on request."""
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()
