@@ -175,7 +175,7 @@ def pip_line(*extras: str) -> str:
 
 
 def missing(extras: Iterable[str]) -> list[str]:
-    """Return the known extras in `extras`, in their order, that are not fully installed."""
+    """Return the entries of `extras`, in order, that are known but not fully installed."""
     absent = {extra for package, extra in EXTRAS.items() if find_spec(package) is None}
     return [extra for extra in extras if extra in absent]
 
@@ -310,7 +310,7 @@ def read_rows(
 
     Raises:
         EnvConfigError: The file cannot be read, a line is not JSON within the limits of
-            srl_envs.untrusted, or `read` raised EnvConfigError. The message names the line.
+            srl_envs.untrusted, or `read` raised EnvConfigError. The last two name the line.
     """
     rows: list[Row] = []
     number = 0

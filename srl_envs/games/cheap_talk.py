@@ -100,8 +100,7 @@ class TalkingGame(base.SimultaneousGame):
     number of acts, with word 0 for nothing. An observation vector ends with `talk` flags for each
     other entry of `possible_agents`: 1 for the word that this agent said in the last round.
 
-    The arguments are `messages`, `talk` (from 0 to 8), and those of SimultaneousGame, of which
-    `answers`, `low` and `high` are without words.
+    `talk` is 0 to 8. `answers`, `low` and `high` exclude words. `settings`: see SimultaneousGame.
     """
 
     def __init__(

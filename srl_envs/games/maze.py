@@ -172,10 +172,10 @@ class Maze(base.SimultaneousGame):
     Agents are agent_0, agent_1, ... Observations are float32 vectors of shape
     (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
     `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
-    all can be in one cell), `steps` (its moves, also blocked ones), `success` (it is at its goal),
-    `level_seed` (None for a drawn maze), `layout_hash` and, in the last round of a race of several
-    agents, `winner`: the only agent at the goal, or "draw". `baselines` is empty, because arriving
-    ends an episode: compare `steps` with `shortest_path`.
+    all can be in one cell), `steps` (its moves, also blocked ones), `success` (it is at its goal;
+    for "meet", all are in one cell), `level_seed` (None for a drawn maze), `layout_hash` and, in
+    the last round of a race of several agents, `winner`: the only agent at the goal, or "draw".
+    `baselines` is empty, because arriving ends an episode: compare `steps` with `shortest_path`.
 
     Mazes are generated from `width`, `height` and `loop_share` unless a `layout` is given. Each
     episode has a new random maze of the `split`, unless `level_seed` or `num_levels` limits the
@@ -351,7 +351,7 @@ class Maze(base.SimultaneousGame):
         return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        """Return the headline and the maze: A, B, ... (then *) agents, G goals, # walls, . free."""
+        """Return headline and maze: A, B, ... (then *) agents, G fixed goals, # walls, . free."""
         width = self.level.width
         marks = ["." if ways else "#" for ways in self.level.doors]
         for goal in () if self.task == "meet" else self._goals:
@@ -387,7 +387,6 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move an agent unless it has arrived; return last_dx, last_dy and blocked."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]

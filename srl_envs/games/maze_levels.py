@@ -278,7 +278,7 @@ class MazeRecipe:
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
-        """Return the error for no maze `which`, such as "of the test split"."""
+        """Return the error "no maze <which> among ..."; `which` may be "of the test split"."""
         return EnvConfigError(
             f"no maze {which} among {ATTEMPTS} mazes of {self}: use a larger maze or another "
             "loop_share"

@@ -147,7 +147,7 @@ class Staged(ChoiceGame):
         num_agents: Number of agents, from 1 to 10,000.
         difficulty: From 0 to 1. The base reward has the factor max(0.1, 1 - difficulty).
         cooperation_weight: Weight of the cooperating share. Below 0, cooperation hurts.
-        noise_std: Standard deviation of the noise of each reward, at least 0.
+        noise_std: Standard deviation of the noise of rewards after the warm-up, at least 0.
         warmup_episodes: Number of warm-up episodes, at least 0; W of `StagedRules.ramp`.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.

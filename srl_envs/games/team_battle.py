@@ -138,7 +138,7 @@ class TeamBattle(ChoiceGame):
         team_size: Number of agents per team, or a pair (red, blue), each from 1 to 10,000.
         difficulty: From 0 to 1. The base reward is max(0.1, 1 - difficulty).
         cooperation_weight: Weight of the cooperation of the agent's team. Below 0, it hurts.
-        noise_std: Standard deviation of the noise of each reward, at least 0.
+        noise_std: Standard deviation of the noise of rewards after the warm-up, at least 0.
         warmup_episodes: Number of warm-up episodes, at least 0.
         talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         max_cycles: Number of rounds of an episode, at least 1.

@@ -252,7 +252,6 @@ class TradingView:
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Return sentences on the agent's offer, offers to the agent, and due deliveries."""
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
@@ -442,7 +441,7 @@ class SocialTrading(TalkingGame):
         )
 
     def _words_kept(self) -> list[list[int]]:
-        """Return word_kept per agent and other agent: 1 all kept, -1 any broken, 0 none due."""
+        """Return [receiver][other]: 1 all promises due last round kept, -1 any broken, 0 none."""
         words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
         for receiver, giver, kept in self.market.outcome:
             slot = giver - (giver > receiver)
