@@ -226,7 +226,7 @@ class Task(ABC):
         self.difficulties, self.split = (min(levels), max(levels)), "any"
 
     def how_to_answer(self) -> str:
-        """Return the description of the form of an answer, shown to the agent after the rules."""
+        """Return the form of an answer, shown after the rules; by default HOW_TO_ANSWER."""
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:

@@ -410,7 +410,7 @@ def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float
     """Return RuleJudge's score of a speech, and a dict of its features and guards; all 0 to 1.
 
     The keys are those of WEIGHTS, "fresh" and "prose". "response" is missing if the speech has
-    words and the opponent's speeches in earlier rounds are empty.
+    words and the opponent said nothing in earlier rounds.
     """
     words = words_of(speech.text)
     if not words:
@@ -461,7 +461,7 @@ def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool 
 
 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
-    """Return the share of word triples that are in no text in `heard`; 1 without triples."""
+    """Return the share of word triples not yet used in `heard` or `words`; 1 without triples."""
     every = [*map(words_of, heard), words]
     groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]
     known = {group for earlier in groups[:-1] for group in earlier}

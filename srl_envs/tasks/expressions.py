@@ -83,7 +83,7 @@ class Unreadable(ValueError):
 
 
 def plain(text: str) -> str:
-    r"""Return a text with LaTeX, Unicode signs and mixed numbers (3 1/2) in plain notation."""
+    r"""Return a text with LaTeX (but `\frac`), Unicode and mixed numbers in plain notation."""
     for pattern, sign in _LATEX:
         text = pattern.sub(sign, text)
     return text.strip()
@@ -128,7 +128,6 @@ class _Reader:
         return tree
 
     def expect(self, *token: str) -> None:
-        """Skip the next token; raise Unreadable if it is not `token`, the pair (kind, text)."""
         if self._next() != token:
             raise Unreadable(f"{token[1]!r} is missing")
 

@@ -231,10 +231,10 @@ def _interval(reading: Reading) -> Reading:
 
 
 def words_of(question: str) -> frozenset[str]:
-    """Return the set of a question's words, in lower case, that may follow a number as its unit.
+    """Return the set of all words of a question, in lower case, to accept as units of a number.
 
     PERCENT is included only if "%" or "percent" occurs without a number in front.
-    Words that change a number, such as "half", are omitted.
+    Single letters and words that change a number, such as "half", are omitted.
     """
     words = frozenset(re.findall(r"[A-Za-z]{2,}", question.casefold())) - {PERCENT}
     percentage = _ASKED_PERCENT.search(question.casefold())
@@ -327,7 +327,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Return the Span of a text, or None or Unreadable for others and for (2, 3) `alone`."""
+    """Return an interval or inequality, None (as for (2, 3) `alone`); may raise Unreadable."""
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])
@@ -389,6 +389,5 @@ def _split(text: str, marks: str) -> list[str]:
 
 
 def _is_one_bracket(text: str) -> bool:
-    """Return True if the last character closes the first, which is a bracket, as in "(a]"."""
     depths = _depths(text)
     return 0 in depths and depths.index(0) == len(text) - 1

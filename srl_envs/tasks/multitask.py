@@ -267,7 +267,7 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space of the members' vectors, padded and followed by the one-hot label."""
+    """Return one space for the members' vectors, padded and followed by a one-hot label."""
     if isinstance(members[0], spaces.Dict):
         vector = _joined([space["observation"] for space in members])
         return spaces.Dict({**members[0].spaces, "observation": vector})

@@ -148,7 +148,6 @@ def _power(base: Number, exponent: Number) -> Number:
 
 
 def _whole(value: Number, most: int) -> int:
-    """Return `value` as an int; ToolError if it is no whole number from -most to most."""
     if value != math.floor(value) or not -most <= value <= most:
         raise ToolError(f"needs a whole number of at most {most}")
     return int(value)

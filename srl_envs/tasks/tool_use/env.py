@@ -62,12 +62,11 @@ _ECHOING = ("write_file", "list_files")  # tools whose results contain names cho
 class ToolSession:
     """Tool calls of one agent in one episode, and the needed calls among them.
 
-    A needed call without `evidence` counts once a call of its tool is successful. Others require
-    a result with `evidence`.
-
-    A calculation counts only with numbers of the question or of results of earlier turns.
-    Unless it is the first needed call, at least one must be from a file, a search or a tool of
-    the user. Reading a file that the agent wrote never counts, nor does a repeated call.
+    A needed call counts once a call of its tool is successful. With `evidence`, the result must
+    contain this line, and a read file must be the needed one. A calculation must then use only
+    numbers of the question or of results of earlier turns. Unless it is the first needed call, at
+    least one number must depend on a file, a search or a tool of the user. Reading a file that the
+    agent wrote never counts, nor does a repeated call.
     """
 
     box: Toolbox
