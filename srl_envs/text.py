@@ -389,7 +389,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
     `infos[agent]["parse_failure"]` is the reason, or None, and `infos[agent]["action"]` is the
     action that was played. Answers may be longer than the action space declares.
     An agent that is not to move (see TO_MOVE) plays its only legal action for any answer, and
-    WAITING is its situation. Its action is an int; other ints become TextAction.
+    WAITING is its situation. The game receives its action as int, other ints as TextAction.
 
     Args:
         env: ParallelEnv whose `unwrapped` has a `text_view`.

@@ -46,7 +46,7 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value at index `start` and the index after it, or raise DocumentError."""
+    """Return the JSON value at `start` and the index after it; DocumentError if none is there."""
     with _one_kind_of_error():
         value, end = _DECODER.raw_decode(text, start)
     check_nesting(value)
@@ -112,9 +112,9 @@ def check_brackets(text: str) -> None:
 def printable(text: object, *, multiline: bool = True) -> str:
     r"""Return `text` with escapes for characters that are unsafe on a terminal or a page.
 
-    Control, format, private-use and unassigned characters and lone surrogates become escapes such
-    as `\x1b`. Other kinds of spaces become a plain space. With `multiline`, line feeds and tabs
-    are kept, and a carriage return before a line feed is dropped. Otherwise, they are escaped.
+    Control, format, private-use and unassigned characters, line separators and lone surrogates
+    become escapes such as `\x1b`. Other spaces become plain spaces. With `multiline`, line feeds
+    and tabs are kept, and a carriage return before a line feed is dropped; else they are escaped.
     """
     shown = str(text)
     if multiline:

@@ -135,7 +135,7 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
         actions: Argument of `step`.
 
     Raises:
-        EnvError: No episode is running (except as above), or `actions` has other agents.
+        EnvError: No episode is running (except above), or keys of `actions` are not `agents`.
     """
     if agents and isinstance(actions, dict) and list(actions) == agents:
         return False  # the usual step, without the other checks

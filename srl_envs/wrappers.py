@@ -206,7 +206,6 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
     @property
     def unwrapped(self) -> GameWithText:
-        """Environment with the text view, which is this wrapper."""
         return self
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
@@ -289,7 +288,6 @@ def _takes_turns(game: Any) -> bool:
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
-    """Return agent -> `given`, or `given` itself if a mapping; EnvConfigError for wrong keys."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -563,7 +561,7 @@ class FocalAgent:
             answer: Your answer, written as the rules say.
 
         Returns:
-            Your situation after the turn.
+            Your situation after the turn, and "The game is over." at the end.
 
         Raises:
             EnvError: The environment refuses the turn; `get_reward` raises the error again.

@@ -105,7 +105,6 @@ class SyncVectorGame(VectorGame):
         return infos
 
     def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return an array (N, A, ...) with `values` at the indices `where`, elsewhere 0 or None."""
         arrays = [np.asarray(value) for value in values]
         kinds = {(array.shape, array.dtype) for array in arrays}
         if {type(value) for value in values} == {int, float}:

@@ -90,7 +90,7 @@ class VectorGame:
         Args:
             seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None, also in a
                 list, continues the random stream.
-            options: Reset options, the same for every environment.
+            options: Reset options for all environments, except automatic restarts.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)

@@ -33,7 +33,7 @@ class CallStep:
 
     call: ToolCall
     evidence: str
-    """Required line of the result; if empty, any successful call of the tool counts."""
+    """Line that the result must have, "" for any. ToolSession has more conditions."""
 
 
 def _step(tool: str, evidence: str, **arguments: str) -> CallStep:

@@ -129,7 +129,7 @@ class ToolCall:
 
     @property
     def identity(self) -> str:
-        """JSON text of the call, with sorted keys."""
+        """JSON text of the name and arguments, equal for equal calls."""
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
@@ -256,9 +256,9 @@ class _NoCall(ValueError):
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     """Return the calls in an agent's text, or its answer as str; never raise.
 
-    Text up to </think> is skipped, unless a call is before it. Calls are between tags, or the whole
-    text is JSON. In a text without calls, `Answer:`, `<answer>` or a box marks the answer. Return
-    a ParseFailure for malformed or more than CALLS_A_TURN calls, and for all other texts.
+    Text up to </think> is skipped if it begins with <think> or has no call. Calls are in tags, or
+    all text is JSON. Without calls, `Answer:`, `<answer>` or a box marks the answer. Return a
+    ParseFailure for malformed or more than CALLS_A_TURN calls, and for all other texts.
     """
     text = _after_thought(text)
     try:
@@ -362,7 +362,7 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result in <tool_response> tags, after "Error: " if it is not `ok`.
+    """Return <tool_response> tags around a result, or "Error: <result>" if it is not `ok`.
 
     The content is cut to fit `results` times into one observation.
     """
