@@ -154,7 +154,7 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
-    """Return the agents in `live` that have not ended; ConformanceError for wrong results."""
+    """Check a result of `reset` or `step`; return the agents that have not ended."""
     parts = dict(zip(RESET if len(outcome) == len(RESET) else STEP, outcome, strict=True))
     for name, values in parts.items():
         complete = isinstance(values, dict) and set(values) == set(live)

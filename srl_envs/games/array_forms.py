@@ -195,7 +195,7 @@ def boards_of(levels: Sequence[Level], task: str) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """Array form of maze.Maze for one agent, with a level per environment and episode."""
+    """Array form of maze.Maze for one agent."""
 
     @classmethod
     def fits(cls, game: maze.Maze) -> bool:

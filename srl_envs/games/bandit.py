@@ -42,12 +42,12 @@ OBSERVATION_FIELDS = (
 
 
 class Bandit(base.SimultaneousGame):
-    """PettingZoo ParallelEnv of the bandit.
+    """PettingZoo ParallelEnv of the bandit, with reward 1 for a win, else 0.
 
-    Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
-    of shape (7,), laid out as OBSERVATION_FIELDS. Infos of a round contain `phase` ("before" or
-    "after" the switch, in this round) and `regret` (winning probability of the better arm minus
-    that of the pulled arm). Invalid arguments raise EnvConfigError.
+    Agents are agent_0, agent_1, ... Observations are float32 vectors of shape (7,), laid out as
+    OBSERVATION_FIELDS. Infos of a round contain `phase` ("before" or "after" the switch, in this
+    round) and `regret` (winning probability of the better arm minus that of the pulled arm).
+    Invalid arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 1 to 10,000.

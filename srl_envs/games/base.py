@@ -63,8 +63,7 @@ def metadata_of(
 class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Base class of PettingZoo ParallelEnvs that last at most `max_cycles` rounds.
 
-    Subclasses are SimultaneousGame (discrete actions), whose arguments include those of this class,
-    and FreeTextGame (texts as actions). Invalid arguments raise EnvConfigError.
+    Arguments are as in SimultaneousGame. Invalid arguments raise EnvConfigError.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -136,8 +135,8 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Return expected mean rewards per agent and step of reference policies; here {}.
 
         Rewards are without noise. Keys are 'uniform' (random actions), 'constant' (the best
-        constant actions), 'scripted' (missing with turnover; "win_stay_lose_shift" in bandits, else
-        "explore_then_commit") and 'optimum' (best joint actions).
+        constant actions), 'optimum' (best joint actions) and, unless agents are replaced during
+        episodes, 'scripted' ("win_stay_lose_shift" in bandits, else "explore_then_commit").
         """
         return {}
 

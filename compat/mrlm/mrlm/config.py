@@ -36,7 +36,7 @@ class TrainingConfig(Section):
     batch_size: Positive = 32
     """Maximum episodes per optimizer step; samples per optimizer step in DPO and SFT."""
     gradient_accumulation_steps: Positive = 1
-    """Forward and backward passes per optimizer step; 1 in DPO and SFT."""
+    """Forward and backward passes per optimizer step; must be 1 in DPO and SFT."""
     learning_rate: float = setting("learner.learning_rate", 3e-4)
     max_grad_norm: float = setting("learner.max_grad_norm", 0.5)
     weight_decay: float = setting("learner.weight_decay", 0.01)
@@ -134,7 +134,6 @@ class EvalEnvironmentConfig(Section):
     env_type: str
     """code, math, debate or tool, or a name NAME_v0 of srl_envs' registry, with one agent."""
     mode: Literal["client"] = "client"
-    """No environment of this section has weights to train."""
     max_turns: Positive | None = None
     server_address: str | None = None
     """Address ("host:port") of the server that runs the environment."""

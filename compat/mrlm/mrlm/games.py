@@ -24,9 +24,9 @@ NamedEnvironment = tuple[str, dict[str, Any]]
 class WrittenGame(FreeTextGame):
     """PettingZoo ParallelEnv of one agent, over a copy of a SimulatedEnvironment.
 
-    Actions are the texts of answers. The text of an observation is that of all messages since
-    the last answer, cut at TEXT_LENGTH characters. Infos contain those of the observation and of
-    the reward, and the reward's components. Episodes end after at most `max_turns` steps.
+    Actions are the texts of answers. An observation's text is that of all messages since the
+    last answer, cut after TEXT_LENGTH characters. Infos have the keys of the observation's `info`
+    and the reward's `info` and `components`. Episodes end after at most `max_turns` steps.
 
     Args:
         environment: Environment that is copied.

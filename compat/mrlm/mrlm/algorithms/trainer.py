@@ -37,8 +37,8 @@ FINAL = "final"
 class PolicyTrainer:
     """Trainer of the model of `policy_env` on episodes of `eval_envs`.
 
-    Each episode, or each group of GRPO, is in a random environment; equal tasks count once. The
-    model object itself is trained. Episodes have no system prompt of the policy.
+    PPO and GRPO draw an environment per group of episodes from one start, SFT per episode. Equal
+    tasks count once. The model object itself is trained, without the policy's system prompt.
 
     Args:
         policy_env: Policy in SERVER mode.

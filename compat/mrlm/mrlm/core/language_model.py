@@ -21,7 +21,7 @@ class LLMEnvironment:
         model: PreTrainedModel. Trainers train this object in SERVER mode.
         tokenizer: Tokenizer of the model, with a chat template.
         mode: SERVER for a trainer, CLIENT to freeze the weights.
-        generation_config: Sampling settings of the answers, also in training.
+        generation_config: Sampling settings, also in training; None selects the defaults.
         system_prompt: First message of these conversations, not in training; None omits it.
     """
 
@@ -57,7 +57,7 @@ class LLMEnvironment:
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Append user message `action` and an answer; return the conversation and reward 0."""
+        """Append `action`, read as a user's, and an answer; return the conversation, reward 0."""
         chat, first = self._backend.chat, not self._ids
         rules = self.system_prompt or "" if first else None
         turn = ChatTurn(action.content, rules, None if first else self._ids[-1])
