@@ -20,3 +20,9 @@ def test_training_is_measured(tmp_path, side, make_env, steps):
     assert 2 * found["answers"] <= found["tokens"] <= 4 * 2 * found["answers"]  # of two rounds
     assert len(found["rewards"]) == 2 and found["round_seconds"] > 0
     assert all(0.0 <= reward <= 1.5 for reward in found["rewards"])
+
+
+def test_evaluation_is_measured(tmp_path):
+    side = peers.Side("ours", "evaluation", {"runner": "ours", "episodes": 2})
+    found = side.measure(tmp_path)
+    assert found["ms"] > 0 and len(found["returns"]) == 2
