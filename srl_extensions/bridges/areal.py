@@ -57,9 +57,9 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     ) -> dict[str, torch.Tensor] | None:
         """Play the episode of a row; return AReaL's tensors, or None if the agent never acted.
 
-        `data` is a row of `focal_game.rows`. "rewards" has shape (1,), all others (1, tokens). Log
-        reward, number of answers and share of parse failures in AReaL's statistics. Raise the
-        errors of `game_of` and `play_focal`.
+        `data` is a row of `focal_game.rows`. "rewards", the return minus parse penalties, has shape
+        (1,), others (1, tokens). Log reward, number of answers and share of parse failures in
+        AReaL's statistics. Raise the errors of `game_of` and `play_focal`.
         """
         game, seed = game_of(data)
         played = await play_focal(

@@ -200,7 +200,7 @@ class FocalSample:
     """Sample of the trained agent in one episode."""
 
     tokens: TokenSample
-    """Tokens; `episode_return` is the reward. Log-probabilities are NaN if the engine has none."""
+    """`episode_return` is the return minus parse penalties; log-probabilities may be NaN."""
     answers: list[EngineAnswer]
     """Answers of the engine. The last one may belong to a step that did not complete."""
     parse_failures: float
@@ -254,8 +254,8 @@ def rows(
         evaluation: Allow held-out partners and levels.
 
     Returns:
-        Rows for verl and AReaL, by seed, then game. `prompt` is the start of the conversation, for
-        length filters; `extra_info` has `index`, `seed` and `game` (JSON); verl reads the others.
+        Rows for verl and AReaL, by seed, then game. `prompt` has the first messages, for filters by
+        length; `extra_info` has `index`, `seed` and `game` (JSON). Other keys are for verl.
 
     Raises:
         PolicyError: `FocalGame.make` raises it, or a partner is reserved for `evaluation`.
@@ -292,7 +292,7 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return game and seed of a row; PolicyError or EnvConfigError if game or seed is invalid."""
+    """Return game and seed of a row; PolicyError for a bad game, EnvConfigError for a bad seed."""
     info = row.get("extra_info")
     text = info.get("game") if isinstance(info, Mapping) else None
     if not isinstance(info, Mapping) or not isinstance(text, str):

@@ -87,7 +87,7 @@ class OpenSpielGame(RoundGame):
     Observations, by `obs_mode`: "vector" is a float32 tensor; "dict" adds `action_mask`; "llm" also
     adds `text`, the situation and the legal answers. In games of perfect information, tensor and
     text are OpenSpiel's observation, in others the information state; if one is missing, the other.
-    Answers are the names of actions, or their numbers (see `names_of_actions`).
+    Actions are numbers; a model's answers are their names or numbers (see `names_of_actions`).
 
     All agents act in every step. `infos[agent]["to_move"]` is False for an agent without legal
     actions, whose next action is ignored. An illegal action is replaced by the first legal one;

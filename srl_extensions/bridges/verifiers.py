@@ -91,8 +91,8 @@ class GameEnvConfig(vf.EnvConfig):
 class GameEnv(vf.Env[GameEnvConfig]):
     """Environment in which the model plays one agent and partners play the other agents.
 
-    Records the reward `episode_return` and the metric `unreadable_answers`, the share of parse
-    failures. If the run ends early, the reward covers the steps so far.
+    Records the reward `episode_return`, the return minus parse penalties, and the metric
+    `unreadable_answers`, the share of parse failures; of a run that ends early, its steps so far.
     """
 
     taskset: GameTaskset
@@ -140,7 +140,6 @@ class _Player:
         """Accept all settings, which have no effect."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Return the reply to the last message; BackendError if the run ends instead."""
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:
             self.over = True

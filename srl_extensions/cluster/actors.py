@@ -50,7 +50,7 @@ MOST_DEATHS = 3
 class Host:
     """Ray actor with one object, `kind(*arguments)`.
 
-    The first call builds the object, and raises errors of this.
+    The first `call` builds the object, and raises errors of the constructor.
     """
 
     def __init__(self, kind: Callable[..., Any], arguments: Sequence[Any]) -> None:

@@ -176,7 +176,7 @@ class RayPublisher(WeightPublisher):
 
 
 class PlayerSampler:
-    """Sampler interface of all players for the base model `base`, which records call `name`."""
+    """Sampler of all players on the model servers of `base`, which episode records call `name`."""
 
     def __init__(self, engine: RayEngine, name: str, base: str, stop_ids: frozenset[int]) -> None:
         self.name, self.base, self.stop_ids = name, base, stop_ids

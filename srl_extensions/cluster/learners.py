@@ -87,9 +87,9 @@ class LearnerWorker:
     def run(self, history: History, call: Call, changes: bool, saves: bool) -> tuple[Any, Any]:
         """Make a call; return its result and, if `saves`, the state after it (else None).
 
-        Returned tensors are CPU copies. An actor that has made another number of changes than
-        `history` first repeats that history; all randomness is seeded, so the weights are the same.
-        `changes` must be True if the call changes the learner.
+        Returned tensors are CPU copies, except those of `apply`. An actor that has made another
+        number of changes than `history` first repeats that history. `changes` must be True if the
+        call changes the learner.
         """
         if self._changes != history.changes:
             if self._changes:

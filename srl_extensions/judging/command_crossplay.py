@@ -68,9 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play all pairs of players, print results, write them and the games to --out, return 0.
 
-    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments.
-
-    Raise RolloutError if all games in an environment fail.
+    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments, and RolloutError if all
+    games in an environment fail.
     """
     names = args.players
     if len(names) < 2:

@@ -58,9 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play episodes, write --record if given; return 0, or 2 if one fails before the person leaves.
 
-    Play no more episodes after either.
-
-    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments.
+    Play none after either. Raise ConfigError, EnvConfigError or PolicyError for
+    invalid arguments.
     """
     check_numbers(args)
     options = settings(args.options)
@@ -105,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Narrator:
-    """Spectator that prints all agents' steps of each round, and marks the person's `agent`."""
+    """Spectator that prints each round: all agents' steps, "(you)" for `agent`, and any picture."""
 
     def __init__(self, env: Any, agent: str) -> None:
         self._env, self._agent = env, agent
@@ -128,7 +127,6 @@ class _Narrator:
             tell(f"\n{self._env.render()}")
 
     def tell_end(self, failure: str | None) -> None:
-        """Print the results, if the episode began; `failure` ended it early unless it is None."""
         if self._episode is None:  # The episode ended before its first step.
             return
         result = "The game is over" if failure is None else f"The game ended early ({failure})"

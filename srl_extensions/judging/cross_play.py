@@ -27,12 +27,11 @@ class Arena:
     """Constructor of the environment, a PettingZoo ParallelEnv."""
     agents: tuple[str, ...]
     places: tuple[tuple[str, ...], ...]
-    """Groups of agents that a player may control: teams, or single agents. Its partner controls
-    all other agents."""
+    """Groups of agents that a player may control: teams, or single agents."""
 
     @property
     def two_sided(self) -> bool:
-        """True if there are exactly two places (groups of agents), which include all agents."""
+        """True if there are exactly two places, which include all agents."""
         return len(self.places) == 2 and sorted(self.agents) == sorted(sum(self.places, ()))
 
 
