@@ -46,7 +46,6 @@ class LoRAManager:
     ) -> None:
         self.base = base
         self.backend: HuggingFaceBackend = load_model(base, device)
-        """Sampler with all adapters."""
         if isinstance(self.backend.model, PeftModel):
             raise ConfigError(f"base must be a whole model, got the adapter {base}")
         self.configs: dict[int, LoRAConfig] = {}

@@ -76,8 +76,8 @@ class MultiModelConfig(Section):
     """Documented settings of a run with several models, which may change until training begins.
 
     Settings that this machine lacks may be replaced (see `here`), which the trainer logs.
-    `RunConfig` has further settings: seats, sampling, schedules. Construction and assignment raise
-    ConfigError, a ValueError, for a wrong value. Assignment does not compare settings.
+    Construction and assignment raise ConfigError, a ValueError, for a wrong value. Only
+    construction and `to_run_config` check combinations.
     """
 
     model_config = ConfigDict(frozen=False, validate_assignment=True)
@@ -125,7 +125,7 @@ class MultiModelConfig(Section):
     base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
     """Port of the first vLLM server. Each model has a server; adapters share the first one."""
     num_gpus: Annotated[int, Field(ge=0)] = 4
-    """Limit on the GPUs in use. Several need Ray; without a GPU models are on the CPU."""
+    """Limit on the GPUs in use. Several need Ray or vLLM; without a GPU models are on the CPU."""
     batch_size: Positive = 32
     """Limit on the samples of an optimizer step; a sample is one agent's episode."""
     checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
@@ -134,12 +134,11 @@ class MultiModelConfig(Section):
     max_checkpoints: int = 10
     """Number of newest checkpoints to keep, 1 or more; -1 keeps all."""
     enable_verl: bool = True
-    """Sample in batches and keep keys and values of conversations between their turns; False
-    samples one answer at a time."""
+    """Sample in batches and keep conversations' keys and values; False: one answer at a time."""
     enable_areal: bool = True
     """Play during updates, with samples at most one update old; see `here` for the default."""
     kv_cache_size: Positive | None = None
-    """Limit on the tokens whose keys and values a model keeps, or None."""
+    """Limit on the tokens whose keys and values a model keeps; None: no limit."""
     enable_monitoring: bool = True
     """Write metrics, sample episodes and evaluations, and show progress."""
     log_metrics_interval: Positive = 10

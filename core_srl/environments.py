@@ -55,7 +55,7 @@ class CoopCompeteEnv(CoopCompete):
     Args:
         horizon: Number of steps of an episode.
         coop_level: Weight of cooperation, 0 to 1; competition has the rest.
-        difficulty: Reduction of the base reward, 0 to 1.
+        difficulty: From 0 to 1; the base reward has the factor max(0.1, 1 - difficulty).
 
     Raises:
         EnvConfigError: An argument is out of range.
@@ -85,7 +85,7 @@ def create_multi_model_coop_compete_env(
 def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
     """Create team_battle_v0 with two teams of four.
 
-    Rewards are equal in the first 10 episodes, counted from the last reset with a seed.
+    All actions earn the same reward in the first 10 episodes after a reset with a seed.
     """
     return _make(EnvironmentType.TEAM_BATTLE, "team_battle_v0", warmup_episodes=10)
 
@@ -95,7 +95,7 @@ def create_multi_model_staged_env(
 ) -> MultiModelTrainingEnvironment:
     """Create staged_v0 for `num_models` agents; EnvConfigError for a value not allowed.
 
-    Rewards are equal in the first `warmup_episodes`, counted from the last reset with a seed.
+    All actions earn the same reward in the first `warmup_episodes` after a reset with a seed.
     """
     options = {"num_agents": num_models, "warmup_episodes": warmup_episodes}
     return _make(EnvironmentType.STAGED, "staged_v0", **options)

@@ -20,7 +20,7 @@ def as_documented() -> Iterator[None]:
     A RuntimeError that an SDK's APIError caused becomes a BackendError that is also of the SDK's
     class, such as `openai.RateLimitError`, with its attributes. torch's OutOfMemoryError, or an
     error that it caused, becomes a BackendError: "GPU memory insufficient". The original is the
-    cause. Other errors are not changed.
+    cause.
     """
     try:
         yield

@@ -105,7 +105,7 @@ class LLMResponse(ChatAnswer):
     """
 
     tokens: Tokens | None = None
-    """Tokens read and sampled, with log-probabilities; None for an API or vLLM."""
+    """Tokens of the new prompt and of the answer; None for an API or vLLM."""
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:

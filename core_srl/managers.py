@@ -138,10 +138,10 @@ class SharedLLMManager:
     def get_global_stats(self) -> dict[str, Any]:
         """Return the statistics of the model and of its nodes.
 
-        The keys are llm_model, llm_backend, weights_version (None for an API), total_updates,
-        registered_nodes_count, total_requests, total_prompt_tokens, total_completion_tokens and
-        node_usage_stats: node id -> requests, prompt_tokens and completion_tokens. Counts before
-        the restart of a node are in no total.
+        The keys are llm_model, llm_backend, weights_version (None for an API or vLLM),
+        total_updates, registered_nodes_count, total_requests, total_prompt_tokens,
+        total_completion_tokens and node_usage_stats: node id -> requests, prompt_tokens and
+        completion_tokens. Counts before the restart of a node are in no total.
         """
         usage = {
             name: {

@@ -78,7 +78,7 @@ def is_cached(name: str) -> bool:
 def models_by_id(kinds: Sequence[str]) -> dict[str, str]:
     """Return id -> type of each model in a run, in the order of `kinds`.
 
-    Models that learn are model_0, model_1, ...; `kinds[i]` behind an API is TYPE_i (openai_1).
+    Models that learn are counted alone: model_0, ...; `kinds[i]` of an API is TYPE_i (openai_1).
     """
     learning = iter(range(len(kinds)))
     return {

@@ -178,8 +178,8 @@ class UnifiedScheduler(_Servers):
         """Return {"sharing", "models": id -> statistics}; no models unless the servers run.
 
         The statistics are model_name, port, url and gpus of the model's server. After the first
-        task or score, also score (None if not set), done and tokens, which both count successful
-        requests. Raises ServingError if a server failed too often.
+        task or score, also score (None if not set), done and tokens (both: number of
+        successful requests). Raises ServingError if a server failed too often.
         """
         models = {}
         for model_id, spec in self._specs.items() if self._fleet is not None else ():
@@ -249,8 +249,8 @@ class DistributedLoRAScheduler(_Servers):
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
     The server of an adapter has the adapter's port. From `start` to `stop`, `manager.swap` also
-    publishes the version. If this fails, `swap` raises BackendError, and the server keeps the
-    previous version. Adapters made later are not served.
+    publishes the version. If this fails, `swap` raises BackendError or ServingError, and only the
+    manager has the new version. Adapters made later are not served.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
@@ -281,7 +281,6 @@ class DistributedLoRAScheduler(_Servers):
             configs = {i: LoRAConfig(lora_id=i, gpu_id=i, port=port) for i, port in numbered}
             manager = LoRAManager(configs, device="cpu")
         self.manager = manager
-        """Adapters and their weights."""
         self._configs = dict(manager.configs)
         for config in self._configs.values():
             if config.port not in self._ports or config.gpu_id != config.port - base_port:

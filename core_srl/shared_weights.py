@@ -48,8 +48,7 @@ class TokenConversation:
 class SharedWeights:
     """One model of this process for many conversations, updated for all of them.
 
-    Threads may sample and update at the same time: a batch has one version of the weights. If
-    `enable_lora` is set, a new LoRA adapter is added. Only adapters are updated if there are any.
+    Threads may sample and update at the same time. Only adapters are updated if there are any.
     Raises BackendError if the model cannot be loaded, ConfigError for `enable_lora` on an adapter.
     """
 
@@ -181,10 +180,10 @@ def dense_like(given: Any, like: Tensor) -> Tensor:
 
 
 def load_model(model_name: str, device: str) -> HuggingFaceBackend:
-    """Load a model or PEFT adapter by folder or hub name, or 'tiny' for coop_compete_pair_v0.
+    """Load a model or PEFT adapter by folder or hub name, or the embedded model 'tiny'.
 
-    `device` is "auto" or a torch device. Raises BackendError: "Model loading failed", "GPU memory
-    insufficient".
+    'tiny' is trained for coop_compete_pair_v0. `device` is "auto" or a torch device. Raises
+    BackendError: "Model loading failed", "GPU memory insufficient".
     """
 
     def make_env() -> Any:

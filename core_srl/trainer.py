@@ -55,7 +55,6 @@ class MultiModelTrainer:
         self.config = config or MultiModelConfig()
         self._environment: MultiModelTrainingEnvironment | None = None
         self._replaced = False
-        """True if the default environment was replaced."""
         self._trainer: Trainer | None = None
         self._built_from: tuple[Any, ...] = ()
         self._engine: _EpisodeEngine | None = None
@@ -140,9 +139,9 @@ class MultiModelTrainer:
 
         Returns:
             training_completed (False after `shutdown`), total_episodes, training_time (seconds),
-            training_metrics (lists with an entry per round since `trainer` was built, and counts by
-            model), evaluation ("before", "after" -> result; empty without enable_monitoring),
-            stages, final_model_states and checkpoints_saved (ids, oldest first).
+            training_metrics (lists with an entry per round since `trainer` was built, and update
+            counts by model), evaluation ("before", "after" -> result; empty without
+            enable_monitoring), stages, final_model_states and checkpoints_saved (oldest first).
         """
         trainer = await asyncio.to_thread(self._begin)
         with self._documented(trainer):
@@ -152,9 +151,10 @@ class MultiModelTrainer:
         return results | {"final_model_states": states, "checkpoints_saved": saved[::-1]}
 
     def train_round(self) -> RoundResult:
-        """Play the rest of the next round and update; return `row` (metrics) and `episodes`.
+        """Play the rest of the next round, update, and save a checkpoint if due.
 
-        Raises TrainingError if no round is left or it fails, and the errors of `trainer`.
+        Returns `row` (metrics) and `episodes`. Raises TrainingError if no round is left or the
+        round fails, EpisodeTimeout, and the errors of `trainer`.
         """
         trainer = self._begin()
         with self._documented(trainer):
@@ -175,6 +175,7 @@ class MultiModelTrainer:
         Raises:
             TrainingError: For another number than the next episode's, after max_episodes, or if too
                 many episodes of the round failed.
+            EpisodeTimeout: If the episode exceeds `episode_timeout`.
         """
         return await asyncio.to_thread(self._train_episode, episode_num)
 
@@ -216,8 +217,8 @@ class MultiModelTrainer:
 
         The keys are model_type, model_name, kind ("full", "adapter" or "frozen"), seats (agents),
         avg_reward (raw, per step), win_rate (0 to 1), total_episodes (once per agent),
-        update_count, cooperation_score (0 to 1) and gpu_id.
-        Values without data are None.
+        update_count, cooperation_score (0 to 1) and gpu_id. Values without data are None.
+        Groups with a failed episode do not count.
         """
         trainer, kinds = self.trainer, self.config.types_by_model()
         summary = trainer.get_model_performance_summary() | summaries.frozen_states(trainer.run)

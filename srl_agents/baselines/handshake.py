@@ -65,7 +65,6 @@ class Handshake:
             self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
 
     def act(self) -> int:
-        """Return this player's action in the current round, from 0 to K - 1."""
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:

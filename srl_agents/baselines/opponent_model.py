@@ -35,7 +35,6 @@ class PayoffTable:
         self._squares = np.zeros(self._shape)
 
     def add(self, own_NT: Actions, other_NT: Actions, reward_NT: Floats) -> None:
-        """Add the actions and rewards (N, T) of an episode to the statistics."""
         runs, actions = self._shape[:2]
         cell_NT = np.arange(runs)[:, None] * self._cells + own_NT * actions + other_NT
         flat = cell_NT.ravel()
