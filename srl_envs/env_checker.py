@@ -152,10 +152,7 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
-    """Check a reset or step for the agents `live`; return the agents whose episode continues.
-
-    Raises ConformanceError for a violation. `outcome` is the result of `reset` or `step`.
-    """
+    """Check a reset or step, or raise ConformanceError; return agents whose episode continues."""
     parts = dict(zip(RESET if len(outcome) == len(RESET) else STEP, outcome, strict=True))
     for name, values in parts.items():
         complete = isinstance(values, dict) and set(values) == set(live)

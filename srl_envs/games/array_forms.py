@@ -158,10 +158,7 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _leads_of_red(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones.
-
-    `payoffs` is TeamBattleRules.payoffs as an array; `red` and `blue` are the sizes of the teams.
-    """
+    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones."""
     earned = np.nan_to_num(payoffs)  # An action that no agent chose is nan and has weight 0.
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red

@@ -249,19 +249,13 @@ class TradingView:
         return ParseFailure(f"{partner} is {'you' if partner == agent else 'not a trader here'}")
 
     def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
-        """Return the cost and the gain of an offer, such as ("2 apple", "1 bread").
-
-        `net` is the number of units of each good that the offer brings, below 0 for its cost.
-        """
+        """Return cost and gain, such as ("2 apple", "1 bread"), of an offer of `net` units."""
         goods = list(zip(self.market.names, net, strict=True))
         costs = next(f"{-units:g} {good}" for good, units in goods if units < 0)
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Return sentences on the agent's offer, offers to the agent, and due deliveries.
-
-        `seen` are the agent's fields by name, and `phase` is OFFERS, ANSWERS or DELIVERIES.
-        """
+        """Return sentences on offers and due deliveries, given the agent's fields by name."""
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
@@ -326,6 +320,7 @@ class SocialTrading(TalkingGame):
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")
+    scripted: ClassVar[str | None] = "truthful_trader"
 
     def __init__(
         self,
@@ -390,6 +385,10 @@ class SocialTrading(TalkingGame):
             self._report(infos)
         return self._look(rewards), rewards, infos
 
+    def best_return(self) -> float:
+        """Return an upper bound: the greatest total gain of any reallocation, per agent."""
+        return self.market.surplus / self.rules.num_agents
+
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
         """Return observations with the last `rewards`, by agent; set the masks `_legal_now`."""
         market, rules = self.market, self.rules
@@ -431,10 +430,7 @@ class SocialTrading(TalkingGame):
         return (*to, *net, self.market.answers[agent])
 
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
-        """Return the fields offer_to_you, offer_gain and agreed of an agent's observation.
-
-        `makers` are the numbers of the agents whose offers this agent can answer or has accepted.
-        """
+        """Return the fields offer_to_you, offer_gain and agreed for offers of agents `makers`."""
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
         for maker in makers:

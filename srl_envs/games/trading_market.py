@@ -250,10 +250,7 @@ class Market:
         return [0] * len(chosen), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
-        """Move the goods that the agents `delivering` owe, and end all agreements.
-
-        Promises of other agents count as broken. Returns the gain of each agent, in agent order.
-        """
+        """Deliver what the agents `delivering` owe, end all agreements; return gains by agent."""
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:
             offer = self.offers[maker]

@@ -1,7 +1,10 @@
 """Behavior that all games inherit from the base classes."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from pytest import approx
 
 from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError
@@ -180,3 +183,37 @@ def test_packed_fields_contain_the_numbers_of_an_observation():
         time, own = layout.packed(np.array([0.5, 1.0, -2.25], dtype))
         assert numbers_in(time) == [0.5] and numbers_in(own) == [1.0, -2.25]
     assert layout.packed({"observation": np.array([0.5, 1.0, -2.25])}) == (time, own)
+
+
+@pytest.mark.parametrize("rounds", [3, 6])
+def test_optimum_of_a_maze_is_the_return_of_the_best_of_all_ways(rounds):
+    env = registry.make("maze_v0", layout=["A..", "#.#", "..G"], max_cycles=rounds)
+    found = []
+    for ways in product(range(4), repeat=rounds):
+        env.reset()
+        found.append(sum(env.step({"agent_0": way})[1]["agent_0"] for way in ways if env.agents))
+    assert env.baselines()["optimum"] == approx(max(found))
+
+
+@pytest.mark.parametrize("task", ["own", "meet"])
+def test_mean_returns_in_mazes_are_in_order(task):
+    env = registry.make(f"maze_{task}_v0", width=5, height=5)
+    env.reset(seed=5)
+    before, known = env.state(), env.baselines()
+    assert max(known["uniform"], known["constant"]) < known["scripted"] < known["optimum"]
+    assert (env.state() == before).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"offers": "simultaneous"}, {"goods": 4}])
+def test_optimum_of_social_games_agrees_with_the_last_infos(options):
+    name = "social_trading_v0" if "goods" in options else "social_negotiation_v0"
+    env, found = registry.make(name, max_cycles=1, **options), []
+    for seed in range(64):
+        env.reset(seed=seed)
+        end = env.step(dict.fromkeys(env.agents, 0))[4]["agent_0"]
+        if "goods" in options:
+            found.append(end["possible_surplus"] / 6)
+        else:  # A deal takes one round, or two with alternating offers.
+            share = end["welfare_share"] if options else 1
+            found.append(sum(end["utilities"].values()) / 2 / share)
+    assert env.baselines()["optimum"] == approx(np.mean(found))
