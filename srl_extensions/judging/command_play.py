@@ -56,9 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write --record if given; return 0, or 2 if one fails before you leave.
+    """Play episodes, write --record if given; return 0, or 2 if one fails before the person leaves.
 
-    Raise ConfigError for invalid arguments, or an environment without text_view.
+    Play no more episodes after either.
+
+    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments.
     """
     check_numbers(args)
     options = settings(args.options)
@@ -103,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Narrator:
-    """Spectator that prints the steps of an episode in which a person plays `agent`."""
+    """Spectator that prints all agents' steps of each round, and marks the person's `agent`."""
 
     def __init__(self, env: Any, agent: str) -> None:
         self._env, self._agent = env, agent
