@@ -143,7 +143,7 @@ def references(place: str, split: str) -> dict[str, float]:
         return make(place, split=split).baselines()
     env = scenario(place).make()
     found = {name: mean_return(classic_policy(name, env), place, split) for name in names(env)}
-    constants = [Trained(lambda *_, a=a: ([a], None)) for a in range(len(env.masks()[0]))]
+    constants = [Trained(lambda *_, a=a: ([a], None)) for a in range(env.action_space("agent_0").n)]
     known = {"constant": max(mean_return(one, place, split) for one in constants)}
     if "explorer" in found:  # With all walls in view, it takes the shortest way.
         explorer = classic_policy("explorer", scenario(place).make(view_radius=env.width))

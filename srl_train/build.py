@@ -95,10 +95,11 @@ def build_run(
         credit, roles = build_credit(config, env), roles_of(env)
         matchmaking = matchmaking_of(config, env)
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
-        # Known values hold for all agents together and for the environment's own rewards.
+        # Known values per step hold for all agents together and for the environment's own rewards.
         own_rewards = not isinstance(env, CustomRewards) or env.reward_function is None
+        per_step = own_rewards and getattr(env.unwrapped, "scripted", None) is None
         baselines: Mapping[str, float]
-        baselines = getattr(env.unwrapped, "baselines", dict)() if own_rewards else {}
+        baselines = getattr(env.unwrapped, "baselines", dict)() if per_step else {}
     mode = MODES[config.mode.name](config.mode)
     speaks_first = mode.speaks_first(list(matchmaking.usual), teams)
     settings = RolloutSettings(

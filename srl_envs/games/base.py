@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from operator import index, itemgetter
+from pkgutil import resolve_name
+from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +33,8 @@ from srl_envs.validation import (
 
 OBSERVATION_MODES = ("vector", "dict", "llm")
 RENDER_MODES = ("human", "ansi", "rgb_array")
+EPISODES = 64  # number of episodes of `baselines` that are mean returns
+PLAY, POLICY = "srl_agents.rollout:play", "srl_agents.scripted.registry:classic_policy"
 HIDDEN = -1.0
 """Value in an observation vector for a parameter that is hidden from the agents."""
 NOISE_LIMIT = 8.0  # Noise is clipped at this many standard deviations, so that rewards are bounded.
@@ -260,6 +265,10 @@ class SimultaneousGame(RoundGame):
     """True for a variant of HiddenRules, whose text view must not state drawn rules."""
     order: Sequence[int]
     """Number of the agent in each role of the game: 0, 1, ... except in variants of HiddenRules."""
+    scripted: ClassVar[str | None] = None
+    """Scripted policy of `baselines` that are mean returns; None if they are rewards per step."""
+    constant_actions: Sequence[int] = (0,)
+    """Actions among which `baselines` looks for the best constant; unused without `scripted`."""
 
     # Defined by each game.
 
@@ -281,6 +290,33 @@ class SimultaneousGame(RoundGame):
         raise NotImplementedError
 
     # Overridden by some games.
+
+    def baselines(self) -> dict[str, float]:
+        """Return mean returns per agent over the episodes with the seeds 0 to EPISODES - 1.
+
+        All agents play random legal actions, the best of `constant_actions`, or `scripted`.
+        "optimum" is the mean of `best_return()`, which games with a `scripted` policy have.
+        """
+        if self.scripted is None:
+            return super().baselines()
+        game: Any = deepcopy(self)
+        game.render_mode = None
+        play, policy = map(resolve_name, (PLAY, POLICY))
+        players = {"uniform": policy("uniform", game), "scripted": policy(self.scripted, game)}
+        known = dict.fromkeys(("uniform", "constant", "scripted", "optimum"), 0.0)
+        paid = dict.fromkeys(self.constant_actions, 0.0)
+        for seed in range(EPISODES):
+            for name, player in players.items():
+                returns = play(game, dict.fromkeys(self.possible_agents, player), seed).returns()
+                known[name] += fmean(returns.values()) / EPISODES
+            for action in paid:
+                game.reset(seed=seed)
+                while game.agents:
+                    rewards = game.step(dict.fromkeys(game.agents, action))[1]
+                    paid[action] += fmean(rewards.values()) / EPISODES
+            game.reset(seed=seed)
+            known["optimum"] += game.best_return() / EPISODES
+        return {**known, "constant": max(paid.values())}
 
     def first_infos(self) -> list[dict[str, Any]]:
         """Return new infos, here empty, for the start of an episode, in agent order."""

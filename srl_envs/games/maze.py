@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import eq
+from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -175,7 +176,6 @@ class Maze(base.SimultaneousGame):
     all can be in one cell), `steps` (its moves, also blocked ones), `success` (it is at its goal;
     for "meet", all are in one cell), `level_seed` (None for a drawn maze), `layout_hash` and, in
     the last round of a race of several agents, `winner`: the only agent at the goal, or "draw".
-    `baselines` is empty, because arriving ends an episode: compare `steps` with `shortest_path`.
 
     Mazes are generated from `width`, `height` and `loop_share` unless a `layout` is given. Each
     episode has a new random maze of the `split`, unless `level_seed` or `num_levels` limits the
@@ -206,6 +206,8 @@ class Maze(base.SimultaneousGame):
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("maze_v0", fps=4)
+    scripted: ClassVar[str | None] = "explorer"
+    constant_actions: Sequence[int] = range(len(STEPS))
 
     level: Level
     """Maze of this episode."""
@@ -340,6 +342,12 @@ class Maze(base.SimultaneousGame):
                 info["winner"] = winner
         return rows, rewards, infos
 
+    def best_return(self) -> float:
+        """Return the mean over agents of the best way to the goal; for "meet", an upper bound."""
+        if self.task == "meet":
+            return ARRIVAL + (STEP + DISTANCE) * (min(self._fewest[0], self.rounds) - 1)
+        return fmean(map(self._best_way, self._places, self._goals))
+
     def masks(self) -> Sequence[np.ndarray] | np.ndarray:
         if not self.mask_walls:
             return self._every_action
@@ -425,6 +433,18 @@ class Maze(base.SimultaneousGame):
             SHARES[visits[right]],
             *board.view(place),
         )
+
+    def _best_way(self, start: int, goal: int) -> float:
+        """Return the greatest return from cell `start` to cell `goal`, by value iteration."""
+        doors = np.array([ways or (-1,) * len(STEPS) for ways in self._board.doors])
+        doors = np.where(doors < 0, np.arange(len(doors))[:, None], doors)
+        away = np.array([self._board.distance(cell, goal) for cell in range(len(doors))])
+        # Return from the move into each cell to the end; here of the last round.
+        value = np.where(away == 0, ARRIVAL, TOO_LATE)
+        for _ in range(self.rounds - 1):
+            further = STEP + DISTANCE * away + value[doors].max(axis=1)
+            value = np.where(away == 0, ARRIVAL, further)
+        return float(value[doors[start]].max())
 
     def _farthest(self) -> list[int]:
         return [

@@ -235,6 +235,7 @@ class SocialNegotiation(TalkingGame):
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_negotiation_v0")
+    scripted: ClassVar[str | None] = "conceder"
 
     def __init__(
         self,
@@ -279,6 +280,8 @@ class SocialNegotiation(TalkingGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
+        if offers == "simultaneous":  # Otherwise, no constant of all agents makes a deal.
+            self.constant_actions = range(bargaining.FIRST_PROPOSAL, self.rules.num_actions)
 
     def make_view(self) -> NegotiationView:
         return NegotiationView(
@@ -315,6 +318,15 @@ class SocialNegotiation(TalkingGame):
         if self.finished or over:
             self._report(infos)
         return self._look(), rewards, infos
+
+    def best_return(self) -> float:
+        """Return the best sum of utilities of a first deal, or of reservations, per agent."""
+        rules, bargain = self.rules, self.bargain
+        # With alternating offers, all other agents must accept, one per round.
+        waits = rules.num_agents - 1 if bargain.alternating else 0
+        best = max(map(sum, bargain.utilities)) if waits < self.rounds else 0
+        worth = max(rules.discount**waits * best, sum(bargain.reservations))
+        return worth / POINTS / rules.num_agents
 
     def _look(self) -> Sequence[base.Row]:
         bargain, time = self.bargain, self.played / self.rounds

@@ -318,6 +318,7 @@ class SocialTrading(TalkingGame):
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("social_trading_v0")
+    scripted: ClassVar[str | None] = "truthful_trader"
 
     def __init__(
         self,
@@ -381,6 +382,10 @@ class SocialTrading(TalkingGame):
         if over:
             self._report(infos)
         return self._look(rewards), rewards, infos
+
+    def best_return(self) -> float:
+        """Return an upper bound: the greatest total gain of any reallocation, per agent."""
+        return self.market.surplus / self.rules.num_agents
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
         market, rules = self.market, self.rules

@@ -255,10 +255,7 @@ class Market:
         return [0] * len(chosen), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
-        """Settle `agreed`, set the phase to OFFERS, and return each agent's gain in its own values.
-
-        Parties in `delivering` deliver all that they owe; the other parties break their promises.
-        """
+        """Settle `agreed`, where only `delivering` keep their promises; return gains by agent."""
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:
             offer = self.offers[maker]

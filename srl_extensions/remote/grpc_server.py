@@ -178,7 +178,7 @@ def _described(env: Any) -> bytes:
         action_spaces={agent: to_space(env.action_space(agent)) for agent in agents},
         metadata=env.metadata,
         teams=getattr(game, "teams", None),
-        baselines=getattr(game, "baselines", lambda: None)(),
+        baselines=None if getattr(game, "scripted", None) else getattr(game, "baselines", dict)(),
         max_cycles=getattr(game, "max_cycles", None),
         has_text=hasattr(game, "text_view"),
     )

@@ -79,7 +79,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return self.local.text_view if self._described.has_text else None
 
     def baselines(self) -> dict[str, float]:
-        """Return reference policy -> mean reward per agent and step; empty if none is known."""
+        """Return reference policy -> mean reward per agent and step, {} for games with returns."""
         return dict(self._described.baselines or {})
 
     def __getattr__(self, name: str) -> Any:

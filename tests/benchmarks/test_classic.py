@@ -1,6 +1,8 @@
 """Tables and evaluation of classic algorithms; training requires `make bench-classic`."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,19 +28,25 @@ def test_table_has_intervals_between_the_reference_values():
         run(classic.RECURRENT, 0, train=0.6, test=0.7),
     ]
     headers, _, train, test = (line.split(" | ") for line in classic.table(runs).splitlines())
-    assert headers[1:] == [
-        "uniform",
-        "constant",
-        "scripted",
-        *classic.CLASSIC,
-        classic.MODEL,
-        "optimum |",
-    ]
+    known = "uniform", "constant", "scripted"
+    assert headers[1:] == [*known, *classic.CLASSIC, classic.MODEL, "optimum |"]
     found = dict(zip(headers, train, strict=True))
     # 12.7062 standard errors of .1 on each side: two values have one degree of freedom.
     assert found[classic.IPPO] == "0.300 (-0.971 to 1.571)" and found[classic.RECURRENT] == "0.600"
     assert found[classic.MAPPO] == "" and found["optimum |"] == "0.700 |"
     assert test[0] == "| `bandit_v1`, test" and test[1:4] == ["0.500", "0.500", "0.651"]
+
+
+def test_documented_reference_values_are_those_of_baselines():
+    page = Path(classic.__file__).parents[1] / "docs" / "environments" / "games.md"
+    rows = re.findall(r"^`(\w+)` \| (.+) \| (.+) \| (.+) \|.*\|.*\| (.+)$", page.read_text(), re.M)
+    assert len(rows) == 8
+    for name, *cells in rows:
+        for at, split in enumerate(("train", "test")):
+            known = make(name, **({} if "social" in name else {"split": split})).baselines()
+            for value, cell in zip(known.values(), cells, strict=True):
+                text = cell.replace("\N{MINUS SIGN}", "-").split(", ")[at if "," in cell else 0]
+                assert text == f"{value:.{len(text.partition('.')[2])}f}"
 
 
 def test_references_of_scenarios_are_in_order(monkeypatch):

@@ -1,5 +1,7 @@
 """Behavior that all games inherit from the base classes."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -180,3 +182,22 @@ def test_packed_fields_contain_the_numbers_of_an_observation():
         time, own = layout.packed(np.array([0.5, 1.0, -2.25], dtype))
         assert numbers_in(time) == [0.5] and numbers_in(own) == [1.0, -2.25]
     assert layout.packed({"observation": np.array([0.5, 1.0, -2.25])}) == (time, own)
+
+
+@pytest.mark.parametrize("rounds", [3, 6])
+def test_optimum_of_a_maze_is_the_return_of_the_best_of_all_ways(rounds):
+    env, found = registry.make("maze_v0", layout=["A..", "#.#", "..G"], max_cycles=rounds), []
+    for ways in product(range(4), repeat=rounds):
+        env.reset()
+        found.append(sum(env.step({"agent_0": way})[1]["agent_0"] for way in ways if env.agents))
+    before, known = env.state(), env.baselines()
+    assert known["optimum"] == pytest.approx(max(found)) and (env.state() == before).all()
+
+
+def test_optimum_of_negotiations_agrees_with_the_last_infos():
+    env, found = registry.make("social_negotiation_v0", offers="simultaneous", max_cycles=1), []
+    for seed in range(64):
+        env.reset(seed=seed)
+        end = env.step(dict.fromkeys(env.agents, 0))[4]["agent_0"]
+        found.append(sum(end["utilities"].values()) / 2 / end["welfare_share"])
+    assert env.baselines()["optimum"] == pytest.approx(np.mean(found))
