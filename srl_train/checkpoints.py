@@ -170,7 +170,7 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 
 
 def list_checkpoints(directory: Path) -> list[str]:
-    """Return ids of complete checkpoints, last saved first; [] if `directory` is missing."""
+    """Return complete checkpoints' ids, last saved first; [] if the folder is missing."""
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
 
