@@ -84,8 +84,8 @@ def _wrong_setting(settings: Any) -> str | None:
 def attach(model: Any, adapter: str, name: str = "default") -> Any:
     """Load the adapter `adapter` (folder or hub name), frozen, as `name`; return the PeftModel.
 
-    A PeftModel `model` is returned itself, and its active adapter is unchanged. Another model is
-    changed and wrapped. Raises BackendError if the adapter cannot be read or does not fit.
+    A PeftModel `model` is returned itself, with the same active adapter. Another model is changed
+    and wrapped. Sets evaluation mode. Raises BackendError if `adapter` cannot be loaded.
     """
     from peft import PeftModel
 

@@ -170,10 +170,7 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 
 
 def list_checkpoints(directory: Path) -> list[str]:
-    """Return the ids of the complete checkpoints in a folder, the last saved first.
-
-    A missing folder gives an empty list.
-    """
+    """Return complete checkpoints' ids, last saved first; [] if the folder is missing."""
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
 
@@ -251,7 +248,6 @@ def damaged(folder: Path, fault: str) -> CheckpointError:
 
 
 def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
-    """Return id -> (folder, manifest) for checkpoints whose files have the manifest's sizes."""
     found = {}
     # The order is sorted: '.replaced.x' precedes 'x', which replaces it in the result.
     for path in sorted(directory.glob("*")):

@@ -186,8 +186,8 @@ def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
 
     A_t = (G_t - mean of the group's G_t) / (standard deviation + 1e-4), with one deviation for all
     steps of an agent in a group. `scale` "none" omits the division. G_t sums shaped rewards from
-    step t on, discounted per step. The groups are as in AT-GRPO (Zhao et al. 2025), but compared
-    steps share only the start of the episode and their number. `section` has no effect.
+    step t on, discounted per step. Unlike in AT-GRPO (Zhao et al. 2025), prompts of compared steps
+    may differ. `section` has no effect.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def build_env(config: RunConfig, *, trusted: bool = True) -> Any:
-    """Build the configured environment.
+    """Build the configured PettingZoo ParallelEnv.
 
     Args:
         config: Configuration whose section `environment` is built.

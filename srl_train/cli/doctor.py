@@ -58,7 +58,7 @@ def _lacking(package: metadata.Distribution, extra: str) -> list[str]:
 
 
 def accelerators() -> dict[str, str]:
-    """Return "cpu", "cuda:0" or "mps" -> description; without torch, "accelerators" -> reason."""
+    """Return "cpu", "cuda:N" or "mps" -> description; without torch, "accelerators" -> reason."""
     try:
         import torch
     except ImportError as error:

@@ -40,7 +40,7 @@ class SamplingConfig(Section):
     """Settings of sampled answers: temperature, top_p, top_k and maximum length."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    """Sampling temperature, which divides the logits. Models in training require one above 0."""
+    """Divisor of the logits, above 0 for models in training. 0 selects the most likely token."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Nucleus sampling: probability of the smallest set of tokens to sample from. 1 disables it."""
     top_k: Annotated[int, Field(ge=0)] = 0

@@ -104,7 +104,7 @@ class SurrogateConfig(OptimizerConfig):
 
     @property
     def own_units(self) -> bool:
-        """True if weights depend on a model's own returns, which excludes averaging; here False."""
+        """True if weights are scaled to a model's returns and cannot be averaged; here False."""
         return False
 
     @field_validator("trl", mode="before")

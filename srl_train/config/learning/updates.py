@@ -77,7 +77,7 @@ class FederatedConfig(UpdatesSection):
     groups: Groups = ()
     """Lists of models that are averaged with each other, without other models. [] averages all."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Share of the mean in a model's new weights, 0 to 1."""
+    """Share of common weights in a model's new weights, 0 to 1."""
     period: Annotated[int, Field(ge=1)] = 1
     """Number of rounds between two averages."""
     server: ServerConfig | None = None
