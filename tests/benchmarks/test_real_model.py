@@ -1,14 +1,21 @@
+"""Claim about a real model: download, teacher, game, partners of the evaluation, resumed runs."""
+
 import hashlib
 import zipfile
-from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks import claim as claims
 from benchmarks import real_model, records
-from srl_extensions.pages.run_folder import RecordedRun
+from benchmarks.claim import Request
+from benchmarks.records import Kept
+from benchmarks.zero_shot import HEAR, LEGAL, SEE, SIZE
+from srl_agents.policy import AgentObservation
 from srl_train.config import yaml_file
 
 CONFIGS = sorted((records.ROOT / "benchmarks" / "configs").glob("gemma_*.yaml"))
+CLAIM = claims.load("real_model")
 
 
 @pytest.fixture
@@ -46,19 +53,54 @@ def test_configurations_are_valid(path):
     assert config.models.adapters is not None
 
 
-def finished(rose):
-    """Return a run whose reward rose by that much, with standard errors of .03 and .04."""
-    found = {"standard_error": 0.03, "raw_reward": 0.5, "success": None, "episodes": 4}
-    after = {**found, "standard_error": 0.04, "raw_reward": 0.5 + rose}
-    return RecordedRun(
-        folder=Path("run"), rows=(), stages={}, config_text="", notes=(),
-        summary={"evaluation": {"before": found, "after": after}, "seconds": 7.0},
-        config={"environment": {"name": "coop_compete_v0", "options": {}}, "seed": 3},
-    )  # fmt: skip
+def test_teacher_is_mostly_right():
+    teacher, state = real_model.NoisyTeacher(), np.random.default_rng(0)
+    for kind in (SEE, HEAR):
+        seen = AgentObservation("agent_0", np.array([kind, 2.0]), LEGAL[kind])
+        actions = [teacher.decide(seen, state).action for _ in range(4000)]
+        first = SIZE * (kind == HEAR)  # Animals follow the words.
+        found = np.bincount(actions, minlength=2 * SIZE)[first : first + SIZE] / 4000
+        wrong = (1 - real_model.FAITHFUL) / SIZE
+        assert found == pytest.approx([wrong, wrong, real_model.FAITHFUL + wrong, wrong], abs=0.03)
 
 
-@pytest.mark.parametrize(("rose", "code"), [(0.1, 0), (0.09, 1)])
-def test_reward_must_rise_beyond_its_interval(monkeypatch, capsys, rose, code):
-    monkeypatch.setattr(real_model.run_folder, "load", lambda folder: finished(rose))
-    assert real_model.main(["table", "run"]) == code
-    assert f"{rose:+.3f} ± 0.098" in capsys.readouterr().out  # 1.96 x hypot(.03, .04)
+def test_partners_are_of_the_own_run_of_other_seeds_and_scripted(monkeypatch, tmp_path):
+    """Agents of the first method agree on every word, but on seed 2 on other words."""
+    uniform, right = np.full((SIZE, SIZE), 1 / SIZE), np.eye(SIZE)
+    shifted = np.roll(right, 1, axis=1)
+
+    def trained(request, kept, method, seed):
+        if method == "one learns":
+            return {"said": [right, uniform], "named": [right, uniform]}
+        words = shifted if seed == 2 else right
+        return {"said": [words, words], "named": [words.T, words.T]}
+
+    monkeypatch.setattr(real_model, "_trained", trained)
+    methods = {"both learn": {}, "one learns": {}}
+    request = Request(CLAIM.model_copy(update={"methods": methods}), [0, 1, 2], tmp_path)
+    rows = real_model.measure(request).rows
+    agreed, _, other, alone, *_ = rows
+    assert agreed["self_play"] == other["self_play"] == 1.0
+    assert np.mean([row["cross_play"] for row in rows[:3]]) == pytest.approx(2 / 6)
+    assert (agreed["exact"], other["exact"]) == (1.0, 0.0)
+    assert (agreed["exchanged"], alone["exchanged"]) == (0.5, 0.5)
+    assert alone["self_play"] == pytest.approx(1 / SIZE)
+    assert alone["above both learn"] == pytest.approx(1 / SIZE - 1)
+
+
+def test_runs_start_from_the_imitation_of_their_seed_and_are_kept(tmp_path):
+    own = CLAIM.methods["imitation"]
+    methods = {
+        "imitation": {**own, "models.base": "tiny", "sft": {**own["sft"], "episodes": 4}},
+        "one learns": {**CLAIM.methods["one learns"], "rounds": 1},
+    }
+    small = {"models.adapters": {"rank": 2}, "models.dtype": "float32"}
+    small |= {"models.chat_template": None, "rollout.groups_per_round": 1}
+    request = Request(CLAIM.model_copy(update={"methods": methods}), [0], tmp_path, 0, small)
+    kept = Kept(tmp_path / "runs.jsonl")
+    start = real_model._trained(request, kept, "imitation", 0)
+    learned = real_model._trained(request, kept, "one learns", 0)
+    assert start["said"][0] == start["said"][1] == learned["said"][1]  # One agent is frozen.
+    assert learned["said"][0] != learned["said"][1]
+    again = Kept(tmp_path / "runs.jsonl")
+    assert real_model._trained(request, again, "one learns", 0) == learned
