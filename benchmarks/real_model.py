@@ -164,7 +164,8 @@ def measure(request: Request) -> Result:
     for row in rows:
         for method in request.claim.methods:
             row[f"above {method}"] = row["self_play"] - by_run[method, row["seed"]]
-    return Result(rows)
+    spent = sum(row["cpu_seconds"] for row in rows)
+    return Result(rows, facts={"minutes": f"{spent / 60:.0f}"})
 
 
 def meet(one: Strategy, other: Strategy) -> float:
