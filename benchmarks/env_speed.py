@@ -4,7 +4,7 @@ python -m benchmarks.env_speed [--compared] [--share 1] [--repeats 3] [--markdow
 
 One agent-step is one action of one agent. Actions are drawn before the clock starts; stepping and
 resetting are timed. The repeats of all rows are interleaved, and the best repeat is judged.
-Installed peers are measured: pip install textarena open-spiel pygame-ce (rps_v2 imports pygame).
+Installed peers are measured: pip install textarena open-spiel minigrid pygame-ce (rps_v2 needs it).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from benchmarks import records
@@ -32,6 +33,7 @@ SINGLE, BATCHED = "coop_compete, 2 players", f"coop_compete, 2 players, {MANY}"
 TEAMS = "team_battle, 4 against 4"
 RPS, RPS_AEC = "PettingZoo rps_v2, parallel", "PettingZoo rps_v2, AEC"
 KUHN, OPENSPIEL = "openspiel:kuhn_poker", "OpenSpiel kuhn_poker, rl_environment"
+GRID = "MiniGrid-SimpleCrossingS9N1"
 EXAMPLE = "[Offer: 3 Sheep, 2 Ore -> 5 Brick, 2 Sheep]"  # in TextArena's rules
 TEXTARENA = {
     "IteratedRockPaperScissors-v0": ("[rock]", "[paper]", "[scissors]"),
@@ -147,6 +149,13 @@ def batched(name: str, **parameters: Any) -> Play:
     return repeated(games.step, numbers(count, shape), BATCH * games.num_agents)
 
 
+def minigrid() -> Play:
+    """Play a maze of MiniGrid with 9x9 cells; every episode has another one."""
+    env: Any = gymnasium.wrappers.Autoreset(gymnasium.make(f"minigrid:{GRID}-v0").unwrapped)
+    env.reset(seed=0)
+    return repeated(env.step, numbers(3).tolist())
+
+
 def openspiel() -> Play:
     """Play Kuhn poker in OpenSpiel's environment, where both actions are always legal."""
     from open_spiel.python.rl_environment import Environment
@@ -202,7 +211,7 @@ ROCKS, POKER, DILEMMA, NEGOTIATION, _ = TEXTARENA
 ROWS = (
     Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3, RPS, 10),
     Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
-    Row("maze 9x9, another every episode", partial(single, make, "maze_v0"), 50_000, 100e3),
+    Row("maze 9x9, another every episode", partial(single, make, "maze_v0"), 50_000, 100e3, GRID),
     Row("maze 9x9, always the same", partial(single, make, "maze_v0", **LEVEL), 50_000, 100e3),
     Row("social trading, 6 traders", partial(single, make, "social_trading_v0"), 10_000, 60e3),
     Row(BATCHED, partial(batched, "coop_compete_v0", **TWO), 3000, 30e6, RPS, 30),
@@ -220,6 +229,7 @@ ROWS = (
     Row(RPS, partial(rps, single, "parallel_env"), 3000, needs="pygame"),
     Row(RPS_AEC, partial(rps, in_turn, "env"), 15_000, needs="pygame"),
     Row(OPENSPIEL, openspiel, 20_000, needs="pyspiel"),
+    Row(GRID, minigrid, 4000, needs="minigrid"),
     *(Row(name, partial(textarena, name), 20_000, needs="textarena") for name in TEXTARENA),
 )  # fmt: skip
 

@@ -7,8 +7,9 @@ In the trainings, both sides have the same model, game and number of sampled ans
 - two models in a common-payoff game of three steps, with CoMLRL's MAGRPO;
 - one model against tit for tat, with TRL's GRPOTrainer and a rollout function written by hand.
 
-Repeat n trains with seed n, and the sides take turns within each repeat. A third table has the rows
-of `benchmarks.env_speed` that are compared with PettingZoo, OpenSpiel and TextArena.
+Repeat n trains with seed n, and the sides take turns within each repeat. A third table evaluates a
+served model with verifiers' runner, through our bridge, and with ours; a fourth has the rows of
+`benchmarks.env_speed` that are compared with PettingZoo, OpenSpiel, TextArena and MiniGrid.
 """
 
 from __future__ import annotations
@@ -19,27 +20,30 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import records
 from benchmarks.peer_sides import games
 from benchmarks.peer_sides.words import GROUP, NODES, TURNS
-from benchmarks.records import ROOT, OverSeeds, Repeats
+from benchmarks.records import ROOT, OverSeeds, Repeats, in_turns
 from srl_agents.llm import tiny
 
 SIDES = Path(__file__).parent / "peer_sides"
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "compat" / "srl_games")]),
     "WANDB_MODE": "disabled",
     "TRL_EXPERIMENTAL_SILENCE": "1",
 }
 RATE = 1e-3  # learning rate of all trainings; MAGRPO is measured at three times the rate, too
+PINS = f"--constraint={ROOT}/constraints.txt"
 PACKAGES = {
-    "comlrl": ["comlrl", "torch"],  # CoMLRL does not install PyTorch
-    "textarena": [f"{ROOT}[openspiel,textarena]", "pygame-ce"],
-    "ours": [f"{ROOT}[train]"],  # without optional packages, which TRL would import
+    "comlrl": [PINS, "comlrl", "torch"],  # CoMLRL does not install PyTorch
+    "textarena": [PINS, f"{ROOT}[openspiel,textarena]", "pygame-ce", "minigrid"],
+    "ours": [PINS, f"{ROOT}[train]"],  # without optional packages, which TRL would import
+    "verifiers": ["--no-deps", "-r", f"{ROOT}/constraints/verifiers.txt"],
 }
 """Virtual environment -> its packages for pip."""
 PAIR = {"models.count": 2, "rollout.group_size": GROUP, "rollout.groups_per_round": NODES // TURNS}
@@ -84,14 +88,15 @@ def installed(folder: Path, peer: str) -> Path:
     python, ready = folder / peer / "bin" / "python", folder / peer / ".installed"
     if not ready.exists():
         output_of(sys.executable, "-m", "venv", folder / peer)
-        output_of(python, "-m", "pip", "install", "-c", ROOT / "constraints.txt", *PACKAGES[peer])
+        output_of(python, "-m", "pip", "install", *PACKAGES[peer])
         ready.touch()
     return python
 
 
 def output_of(*command: str | Path) -> str:
     """Run a command at the root of the project and return its output."""
-    environment = {**os.environ, **ENVIRONMENT}
+    path = f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"  # verifiers starts uv
+    environment = {**os.environ, **ENVIRONMENT, "PATH": path}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True
     )
@@ -108,6 +113,7 @@ TEAM = (
     Side("CoMLRL, three times the rate", "comlrl_team", {"rate": 3 * RATE}, peer="comlrl"),
 )  # fmt: skip
 SOLO = (Side("ours", "ours", {"game": "solo", "settings": ONE}), Side("TRL", "trl_solo"))
+EVALUATION = {"ours": 64, "verifiers": 1}  # number of episodes
 
 
 def trained(sides: Sequence[Side], folder: Path, repeats: int, **common: Any) -> str:
@@ -134,6 +140,18 @@ def trained(sides: Sequence[Side], folder: Path, repeats: int, **common: Any) ->
     return records.table(headers, rows)
 
 
+def evaluated(folder: Path, repeats: int) -> str:
+    """Measure the evaluations and return a Markdown table with one row per side."""
+
+    def cost(runner: str, _: int) -> float:
+        given = {"runner": runner, "episodes": EVALUATION[runner]}
+        return float(Side(runner, "evaluation", given, peer="verifiers").measure(folder)["ms"])
+
+    found = in_turns({name: partial(cost, name) for name in EVALUATION}, repeats)
+    rows = [(name, f"{costs:.3g}") for name, costs in found.items()]
+    return records.table(("", "CPU ms per request"), rows)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print and record; return the exit code."""
     parser = records.parser(__doc__)
@@ -150,6 +168,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trained(TEAM, folder, options.repeats, base=str(tiny.folder(games.Team)), **common),
         "One model against tit for tat, 4 steps.",
         trained(SOLO, folder, options.repeats, base=str(tiny.folder(games.solo)), **common),
+        "Evaluation of a served model against tit for tat, 4 requests per episode.",
+        evaluated(folder, options.repeats),
         "Games.",
         output_of(*speed).partition("\n\n- ")[0],
     ]

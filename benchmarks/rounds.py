@@ -1,8 +1,7 @@
-"""Time of rounds: next to bare TRL, on a Ray cluster, and with play ahead of learning."""
+"""Time of rounds: next to bare TRL, and on a Ray cluster."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import time
 from collections.abc import Mapping, Sequence
@@ -10,25 +9,19 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-import numpy as np
 import psutil
 from torch import Tensor
 
 from benchmarks.bare_trl import BareTrainer, Update
 from benchmarks.claim import Request, Result
 from benchmarks.records import Repeats, in_turns, ratios
-from benchmarks.runs import Run, build_env, mean_return
+from benchmarks.runs import build_env
 from srl_agents.episode import Episode
-from srl_agents.policy import AgentObservation, Policy, waits
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
 from srl_train.loading import SamplerStart, build_backends
-from srl_train.metrics import read_metrics
 from srl_train.round import learn_round, plan_round, play
 from srl_train.schedule import build_schedule
-from srl_train.trainer import Trainer
-
-# Cost of a round next to bare TRL ----------------------------------------------------------------
 
 
 def round_cost(request: Request) -> Result:
@@ -135,8 +128,6 @@ def train_bare(
     return spent, loop, weights
 
 
-# Rounds on a Ray cluster -------------------------------------------------------------------------
-
 LAST = 5
 """Rounds at the end of a run whose mean reward is compared."""
 
@@ -185,85 +176,3 @@ def _cpu_seconds() -> float:
     own = psutil.Process()
     times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
     return sum(each.user + each.system for each in times)
-
-
-# Slow answers: learning during play ---------------------------------------------------------------
-
-MEDIAN, SPREAD = 0.02, 0.8
-"""Median (seconds) of an answer's log-normal time, and the deviation of its logarithm."""
-
-
-class Waiting:
-    """A policy that waits a seeded log-normal time before each decision, without computing."""
-
-    def __init__(self, inner: Policy) -> None:
-        self._inner = inner
-
-    def start(self, seed: int) -> Any:
-        """Return the inner policy's state, and the generator of waiting times."""
-        return self._inner.start(seed), np.random.default_rng(seed)
-
-    async def act(
-        self, seen: Sequence[AgentObservation], states: Sequence[Any]
-    ) -> tuple[list[Any], list[Any]]:
-        """Decide, then wait for the slowest of these answers."""
-        before, clocks = zip(*states, strict=True)
-        if waits(self._inner):
-            decisions, after = await self._inner.act(seen, before)
-        else:
-            decisions, after = self._inner.act(seen, before)
-        await asyncio.sleep(max(clock.lognormal(np.log(MEDIAN), SPREAD) for clock in clocks))
-        return decisions, list(zip(after, clocks, strict=True))
-
-    def leave(self, state: Any) -> None:
-        """End the inner policy's episode."""
-        if waits(self._inner):
-            self._inner.leave(state[0])
-
-
-def asynchronous(request: Request) -> Result:
-    """Measure play ahead of learning, one row per seed."""
-    return Result([
-        {"seed": seed, **_learning(request, seed)} for seed in request.seeds
-    ])  # fmt: skip
-
-
-def _learning(request: Request, seed: int) -> dict[str, Any]:
-    """Train both methods of the claim on answers that take the same times, and compare them."""
-    found: dict[str, dict[str, Any]] = {}
-    for name in request.claim.methods:
-        config = request.config({**request.settings(name), "seed": seed})
-        with Trainer(config, request.folder / f"{name}_{seed}") as trainer:
-            _make_wait(trainer.run)
-            began, worked = time.perf_counter(), time.process_time()
-            trainer.fit()
-            found[name] = {
-                "seconds": time.perf_counter() - began,
-                "cpu": time.process_time() - worked,
-                "rows": read_metrics(trainer.files.metrics),
-                "return": mean_return(trainer.run, 64),
-            }
-    in_turn, ahead = found.values()
-    models = [model for row in ahead["rows"] for model in row["models"].values()]
-    stale = [model["staleness"] for model in models if model["staleness"]]
-    return {
-        "in_turn": in_turn["seconds"],
-        "ahead": ahead["seconds"],
-        "speedup": in_turn["seconds"] / ahead["seconds"],
-        "cpu_ratio": ahead["cpu"] / in_turn["cpu"],
-        "overlap": sum(row["seconds"]["overlap"] for row in ahead["rows"]) / ahead["seconds"],
-        "lag": sum(one["mean"] for one in stale) / len(stale),
-        "most_lag": max(one["max"] for one in stale),
-        "dropped": sum(one["samples_dropped_stale"] for one in models[-4:]),
-        "return_in_turn": in_turn["return"],
-        "return_ahead": ahead["return"],
-        "apart": abs(ahead["return"] - in_turn["return"]),
-    }
-
-
-def _make_wait(run: Run) -> None:
-    policies_of = run.engine.policies_of
-    waiting = {policy: Waiting(policy) for policy in policies_of(run.seats).values()}
-    run.engine.policies_of = lambda seats: {
-        agent: waiting[policy] for agent, policy in policies_of(seats).items()
-    }

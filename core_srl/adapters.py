@@ -28,9 +28,8 @@ class LoRAManager:
     """Adapters on one base model in memory, whose weights are replaced version by version.
 
     `backend` samples with any of them: `TextPolicy(manager.backend, view, adapter="lora_1")`. Each
-    answer is sampled from one version, which `Completion.model` names. New adapters do not change
-    the base's answers yet (B is zero). All methods may be called from several threads; they raise
-    KeyError for an unknown `lora_id`.
+    answer is sampled from one version, which `Completion.model` names. An adapter answers as the
+    base does until its first `swap`. All methods may be called from several threads.
 
     Args:
         configs: Settings of the adapters. The keys are ignored: `lora_id` numbers an adapter.
@@ -39,7 +38,7 @@ class LoRAManager:
 
     Raises:
         BackendError: "Model loading failed", "GPU memory insufficient".
-        ConfigError: The base is an adapter or lacks target modules, or lora_ids repeat.
+        ConfigError: The base is an adapter or lacks a target module, or a lora_id repeats.
     """
 
     def __init__(
@@ -53,16 +52,17 @@ class LoRAManager:
         self.configs: dict[int, LoRAConfig] = {}
         """lora_id -> settings of the adapter."""
         self.on_version: Callable[[int], None] = lambda lora_id: None
-        """Function that is called with the lora_id after an adapter's weights were replaced."""
+        """Function that `swap` calls with the lora_id after the replacement."""
         self._versions: dict[int, int] = {}
         self._lock = threading.RLock()
         for config in configs.values():
             self.make(config)
 
     def make(self, config: LoRAConfig) -> None:
-        """Add an adapter that does not change the base's answers yet.
+        """Add an adapter, version 0, that answers as the base does.
 
-        Raises ConfigError for a lora_id in use or target modules that the base lacks.
+        The first adapter replaces the object `backend`. Raises ConfigError for a lora_id in use or
+        a target module that the base lacks.
         """
         with self._lock, self.backend.lock:
             if config.lora_id in self.configs:
@@ -83,8 +83,8 @@ class LoRAManager:
     def swap(self, lora_id: int, weights: Mapping[str, torch.Tensor]) -> int:
         """Replace all weights of an adapter, call `on_version`, and return the new version.
 
-        `weights` has the names and shapes of `weights()`. Raises KeyError for an unknown lora_id,
-        and ConfigError for other weights or numbers that are not finite; nothing changes.
+        `weights` has the names and shapes of `weights()`. Raises, without a change, KeyError for an
+        unknown lora_id and ConfigError for other names, other shapes and infinite or NaN numbers.
         """
         config = self.configs[lora_id]
         with self._lock, self.backend.lock:

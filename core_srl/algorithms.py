@@ -39,22 +39,25 @@ class CooperationType(Enum):
 
 
 class CompetenceType(Enum):
-    """Baselines that an agent's answers are compared with."""
+    """Baselines of returns: GENERAL is the algorithm's, SPECIALIZED a moving average by role."""
 
     GENERAL = "general"
     SPECIALIZED = "specialized"
 
 
 class CooperationFactor(Section):
-    """Kind and amount of cooperation; ConfigError for a field that the kind does not read."""
+    """Kind and amount of cooperation.
+
+    Raises ConfigError if a field that the kind does not use differs from its default.
+    """
 
     cooperation_type: CooperationType = CooperationType.NONE
     cooperation_strength: Share = 0.0
-    """TEAM_BASED: share of the team's mean in each reward."""
+    """TEAM_BASED: share of the team's mean reward in each agent's reward."""
     shared_reward_ratio: Share = 0.5
-    """SHARED_REWARDS: share of the mean of all agents in each reward."""
+    """SHARED_REWARDS: share of the mean reward in each agent's reward."""
     knowledge_transfer_rate: Share = 0.1
-    """KNOWLEDGE_TRANSFER: share of the mean weights in each model's weights, every round."""
+    """KNOWLEDGE_TRANSFER: share of the mean weights in each model after a round."""
 
     @model_validator(mode="after")
     def _refuse_ignored(self) -> Self:
@@ -68,14 +71,14 @@ class CooperationFactor(Section):
 
 
 class CompetenceFactor(Section):
-    """Baselines that an agent's answers are compared with; abilities are measured, not set.
+    """Baseline of an agent's returns.
 
-    Raises ConfigError for an `experience_decay` with competence_type GENERAL.
+    Raises ConfigError if `experience_decay` differs from its default with competence_type GENERAL.
     """
 
     competence_type: CompetenceType = CompetenceType.GENERAL
     experience_decay: Share = 0.95
-    """SPECIALIZED: decay of a role's average return per episode."""
+    """SPECIALIZED: weight of a role's previous average return at each episode."""
 
     @model_validator(mode="after")
     def _refuse_ignored(self) -> Self:
@@ -84,9 +87,9 @@ class CompetenceFactor(Section):
 
 
 def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor) -> dict[str, Any]:
-    """Return the factors' RunConfig settings, as {"mode.name": ..., "credit.name": ..., ...}.
+    """Return dotted name -> value of RunConfig settings, such as "credit.name".
 
-    Raises ConfigError for TEAM_BASED with SPECIALIZED, which assign credit in different ways.
+    The mode is always "cooperative". Raises ConfigError for TEAM_BASED with SPECIALIZED.
     """
     kind = cooperation.cooperation_type
     team_based = kind is CooperationType.TEAM_BASED
@@ -111,7 +114,7 @@ def factor_settings(cooperation: CooperationFactor, competence: CompetenceFactor
 
 
 class RLConfig(Section):
-    """Documented settings of an algorithm; ConfigError, a ValueError, for a value not allowed."""
+    """Documented settings of an algorithm; ConfigError for a value not allowed."""
 
     algorithm: Annotated[RLAlgorithm, Field(strict=False)] = RLAlgorithm.PPO
     learning_rate: float = 3e-4
@@ -120,15 +123,14 @@ class RLConfig(Section):
     cooperation_factor: CooperationFactor = CooperationFactor()
     competence_factor: CompetenceFactor = CompetenceFactor()
     batch_size: Annotated[int, Field(ge=1)] = 32
-    """Limit on the samples of an optimizer step."""
+    """Limit on a model's samples per optimizer step."""
 
     def applied_to(self, config: RunConfig | None = None) -> RunConfig:
         """Return the configuration of a run with these settings.
 
         Args:
-            config: Configuration with all other settings; None selects the defaults. Its sections
-                algorithm, algorithms, mode, credit and, for KNOWLEDGE_TRANSFER, updates are
-                discarded.
+            config: All other settings; None selects the defaults. The sections algorithm,
+                algorithms, mode, credit and, for KNOWLEDGE_TRANSFER, updates have no effect.
 
         Raises:
             ConfigError: If settings are incompatible, or batch_size is too small for a round.

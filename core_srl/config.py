@@ -39,7 +39,7 @@ LARGEST_GROUP = 16
 
 
 class TrainingMode(Enum):
-    """Rewards of the models; docs/training/updates.md has the formulas."""
+    """Ways to compute the models' rewards; docs/training/updates.md has the formulas."""
 
     COOPERATIVE = "cooperative"
     COMPETITIVE = "competitive"
@@ -48,7 +48,7 @@ class TrainingMode(Enum):
 
 
 class WeightUpdateStrategy(Enum):
-    """Combination of the models' updates; see docs/training/updates.md."""
+    """Ways to combine the models' updates; see docs/training/updates.md."""
 
     SYNCHRONIZED = "synchronized"
     ASYNCHRONOUS = "asynchronous"
@@ -57,14 +57,14 @@ class WeightUpdateStrategy(Enum):
 
 
 class Resolved(NamedTuple):
-    """Settings of a MultiModelConfig that depend on the machine."""
+    """Values of settings of a MultiModelConfig on this machine."""
 
     kinds: tuple[str, ...]
     """Type of each model, such as 'tiny' or 'openai'."""
     gpus: tuple[int, ...]
     """Indices of the GPUs in use."""
     play_ahead: bool
-    """True if episodes are played during updates."""
+    """True to play during updates; by default without effect for whole models on vLLM."""
     notes: tuple[str, ...]
     """One text for each setting that this machine cannot provide and what replaces it."""
 
@@ -75,9 +75,9 @@ Positive = Annotated[int, Field(ge=1)]
 class MultiModelConfig(Section):
     """Documented settings of a run with several models, which may change until training begins.
 
-    A default that this machine cannot provide is replaced, and the trainer logs one line about it.
+    Settings that this machine lacks may be replaced (see `here`), which the trainer logs.
     `RunConfig` has further settings: seats, sampling, schedules. Construction and assignment raise
-    ConfigError, a ValueError, for values that are not allowed.
+    ConfigError, a ValueError, for a wrong value. Assignment does not compare settings.
     """
 
     model_config = ConfigDict(frozen=False, validate_assignment=True)
@@ -87,62 +87,63 @@ class MultiModelConfig(Section):
     model_types: Annotated[list[str], Field(min_length=1)] = Field(
         default_factory=lambda: [*DOCUMENTED_TYPES]
     )
-    """Keys of `model_names`, dealt to the models in turn; 'tiny' is the embedded model. By default
-    those of model_names, or else the documented four. 'tiny' replaces a default type that needs a
-    download or a key."""
+    """Documented types, 'tiny' (the embedded model) or keys of model_names, dealt in turn. By
+    default those of model_names if given, else four documented types, of which 'tiny' replaces
+    each that needs a download, package or key."""
     model_names: dict[str, str] = Field(
         default_factory=lambda: {
             kind: {**MODERN_MODELS, **API_MODELS}[kind] for kind in DOCUMENTED_TYPES
         }
     )
-    """Type -> local folder, hub name or name in an API. Types that model_types lacks become
-    model_types."""
+    """Type -> local folder, hub name or name in an API. Unless model_types was given, these types
+    become model_types; on assignment also if model_types lacks one of them."""
     enable_lora: bool | None = None
-    """Train LoRA adapters instead of whole models; None: for hub models of a billion parameters or
-    more by their name."""
+    """Train LoRA adapters instead of whole models; None selects adapters for all models if one
+    hub name states a billion parameters or more."""
     training_mode: Annotated[TrainingMode, Field(strict=False)] = TrainingMode.MIXED
     weight_update_strategy: Annotated[WeightUpdateStrategy, Field(strict=False)] = (
         WeightUpdateStrategy.ASYNCHRONOUS
     )
     """A WeightUpdateStrategy or its value; only models of the same base are averaged."""
     max_episodes: Positive = 1000
-    """Limit on the episodes; whole multiples of update_frequency are trained, and at least two."""
+    """Limit on the episodes; only whole rounds are trained (see `rounds`). 1 is read as 2."""
     episode_length: Positive = 32
     max_new_tokens: Positive | None = None
     """Tokens per answer; None: 4 where all models are 'tiny', else 32. Trades need 32 or more."""
     episode_timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds until the episodes of a round end with "Episode timeout"."""
+    """Seconds for the episodes of a round, after which EpisodeTimeout is raised; None: no limit."""
     update_frequency: Annotated[int, Field(ge=2)] = 10
     """Episodes between two updates: one round."""
     learning_rate: Annotated[float, Field(gt=0)] = 3e-4
-    """Learning rate of AdamW: 3e-3 for the embedded model, 1e-6 to 1e-5 for large models."""
+    """Learning rate of AdamW; 3e-3 suits the embedded model, 1e-6 to 1e-5 large models."""
     cooperation_strength: Annotated[float, Field(ge=0, le=1)] = 0.6
-    """Share of the team's mean in each reward."""
+    """Share of the team's mean in each reward; not used by COMPETITIVE."""
     competition_intensity: Annotated[float, Field(ge=0)] = 0.4
-    """Scale of the rank bonus, in units of an episode's return."""
+    """Scale of the rank bonus, in units of an episode's return; only for COMPETITIVE and MIXED."""
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     """Sampler of the models that learn: HUGGINGFACE (this process) or VLLM (servers of the run)."""
     base_port: Annotated[int, Field(ge=1, le=65535)] = 8001
-    """Port of the first model's vLLM server; the other models have the following ports."""
+    """Port of the first vLLM server. Each model has a server; adapters share the first one."""
     num_gpus: Annotated[int, Field(ge=0)] = 4
     """Limit on the GPUs in use. Several need Ray; without a GPU models are on the CPU."""
     batch_size: Positive = 32
-    """Limit on the samples of an optimizer step; a sample is one agent's part of an episode."""
+    """Limit on the samples of an optimizer step; a sample is one agent's episode."""
     checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
     save_interval: Positive = 100
-    """Episodes between two checkpoints, rounded down to whole rounds."""
+    """Episodes between two checkpoints, rounded down to whole rounds, at least one."""
     max_checkpoints: int = 10
+    """Number of newest checkpoints to keep, 1 or more; -1 keeps all."""
     enable_verl: bool = True
     """Sample in batches and keep keys and values of conversations between their turns; False
     samples one answer at a time."""
     enable_areal: bool = True
-    """Play during updates, with samples at most one update old. The default applies with a GPU."""
+    """Play during updates, with samples at most one update old; see `here` for the default."""
     kv_cache_size: Positive | None = None
-    """Tokens of conversations whose keys and values each model keeps; None has no limit."""
+    """Limit on the tokens whose keys and values a model keeps, or None."""
     enable_monitoring: bool = True
     """Write metrics, sample episodes and evaluations, and show progress."""
     log_metrics_interval: Positive = 10
-    """Episodes between two lines of progress without a terminal."""
+    """Episodes between two lines of progress without a terminal, in whole rounds."""
     seed: Annotated[int, Field(ge=0)] = 0
 
     def __init__(self, /, **fields: Any) -> None:
@@ -174,8 +175,8 @@ class MultiModelConfig(Section):
         """Return types, GPUs and play-ahead for this machine, with notes on replaced settings.
 
         Default model types that this machine lacks become 'tiny'; given ones are kept. GPUs are the
-        first `num_gpus`, or only one if models sample in this process and Ray is missing. Unless
-        `enable_areal` was set, play-ahead is True with a GPU and a single process.
+        first `num_gpus`, or only one if models sample in this process and Ray is missing.
+        Play-ahead is `enable_areal` if set, else True with a GPU and a single process.
         """
         kinds = tuple(self.model_types[i % len(self.model_types)] for i in range(self.num_models))
         ahead, given = self.enable_areal, self.model_fields_set
@@ -198,9 +199,9 @@ class MultiModelConfig(Section):
     def rounds(self) -> tuple[int, int, int]:
         """Return (number of rounds, episodes per round, episodes per group).
 
-        A round has `update_frequency` episodes; in a shorter run the largest number, at least 2,
-        that groups of 2 to 16 divide. A remainder of `max_episodes` is left out. Raises ConfigError
-        if no number from 2 to 16 divides `update_frequency`.
+        A round has `update_frequency` episodes. If `max_episodes` is smaller, there is one round of
+        up to `max_episodes` episodes, at least 2. A group is the largest divisor of a round from 2
+        to 16. Raises ConfigError if `update_frequency` has no such divisor.
         """
         every = self.update_frequency
         if largest_group(every) is None:
@@ -217,7 +218,8 @@ class MultiModelConfig(Section):
         """Return the configuration of the run on this machine.
 
         Args:
-            agents: Agents of the environment; None or empty: agent_0, ... of the default one.
+            agents: Agents of the environment, for the models in turn; None or empty selects
+                agent_0, ... The result's `environment` is coop_compete_v0 in any case.
 
         Raises:
             ConfigError: If settings are incompatible, or no model learns.
@@ -359,9 +361,8 @@ def largest_group(episodes: int) -> int | None:
 def minibatches(samples: int, batch_size: int, group: int) -> int:
     """Return the number of optimizer steps of a round with `samples` samples per model.
 
-    It is the smallest divisor of `group` with at most `batch_size` samples per step. Such a divisor
-    also divides the samples that remain after whole groups failed. Raises ConfigError if there is
-    none.
+    It is the smallest divisor of `group` with at most `batch_size` samples per step. Raises
+    ConfigError if there is none.
     """
     for parts in range(1, group + 1):
         if group % parts == 0 and samples <= parts * batch_size:

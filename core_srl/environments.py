@@ -28,7 +28,7 @@ class MultiModelTrainingEnvironment(CustomRewards):
 
     Args:
         env: PettingZoo ParallelEnv; EnvConfigError for other objects.
-        environment_type: Kind of the environment, for the caller's own use.
+        environment_type: Kind of the environment, without effect.
         reward_function: Function `f(model_output, context)`; None keeps the environment's rewards.
             `model_output` is the answer as written, or the action if it has no text; `context` is
             a srl_envs.wrappers.RewardContext.
@@ -50,11 +50,11 @@ class MultiModelTrainingEnvironment(CustomRewards):
 
 
 class CoopCompeteEnv(CoopCompete):
-    """Two-agent benchmark game: agreement pays, disagreement costs both.
+    """Game coop_compete_v0 of two agents, variant "pair": different choices cost both 0.1.
 
     Args:
         horizon: Number of steps of an episode.
-        coop_level: Weight of cooperation against competition, 0 to 1.
+        coop_level: Weight of cooperation, 0 to 1; competition has the rest.
         difficulty: Reduction of the base reward, 0 to 1.
 
     Raises:
@@ -76,14 +76,17 @@ def create_multi_model_coop_compete_env(
 ) -> MultiModelTrainingEnvironment:
     """Create coop_compete_v0 with `num_models` agents; EnvConfigError for a value not allowed.
 
-    `cooperation_level` is the weight of cooperation against competition, 0 to 1.
+    `cooperation_level`, 0 to 1, is the weight of cooperation; competition has the rest.
     """
     options = {"num_agents": num_models, "cooperation_level": cooperation_level}
     return _make(EnvironmentType.COOP_COMPETE, "coop_compete_v0", **options)
 
 
 def create_multi_model_team_battle() -> MultiModelTrainingEnvironment:
-    """Create team_battle_v0: two teams of four, with equal rewards in the first 10 episodes."""
+    """Create team_battle_v0 with two teams of four.
+
+    Rewards are equal in the first 10 episodes, counted from the last reset with a seed.
+    """
     return _make(EnvironmentType.TEAM_BATTLE, "team_battle_v0", warmup_episodes=10)
 
 
@@ -92,14 +95,14 @@ def create_multi_model_staged_env(
 ) -> MultiModelTrainingEnvironment:
     """Create staged_v0 for `num_models` agents; EnvConfigError for a value not allowed.
 
-    All agents have equal rewards in the first `warmup_episodes` episodes.
+    Rewards are equal in the first `warmup_episodes`, counted from the last reset with a seed.
     """
     options = {"num_agents": num_models, "warmup_episodes": warmup_episodes}
     return _make(EnvironmentType.STAGED, "staged_v0", **options)
 
 
 def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEnvironment:
-    """Create a maze for one agent, "simple", "medium" or "complex"; EnvConfigError for others."""
+    """Create a maze for one agent; EnvConfigError unless "simple", "medium" or "complex"."""
     layout = check_choice("complexity", complexity, ("simple", "medium", "complex"))
     return _make(EnvironmentType.MAZE, f"maze_{layout}_v0")
 
@@ -107,7 +110,7 @@ def create_maze_training_env(complexity: str = "medium") -> MultiModelTrainingEn
 def create_social_training_env(
     scenario: str = "trading", num_models: int = 4
 ) -> MultiModelTrainingEnvironment:
-    """Create social_v0 for `num_models` agents: "trading", "negotiation", else EnvConfigError."""
+    """Create social_v0 for "trading" or "negotiation"; EnvConfigError for a value not allowed."""
     return _make(EnvironmentType.SOCIAL, "social_v0", scenario=scenario, num_agents=num_models)
 
 

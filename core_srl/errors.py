@@ -17,9 +17,10 @@ _APIS = {"openai": "OpenAI", "anthropic": "Anthropic"}
 def as_documented() -> Iterator[None]:
     """Replace errors of APIs and of GPU memory, raised in the block, by the documented ones.
 
-    A RuntimeError that an SDK's error caused becomes a BackendError that is also of the SDK's
-    class, such as `openai.RateLimitError`, with its attributes. torch's OutOfMemoryError becomes a
-    BackendError: "GPU memory insufficient". The original is the cause; other errors pass.
+    A RuntimeError that an SDK's APIError caused becomes a BackendError that is also of the SDK's
+    class, such as `openai.RateLimitError`, with its attributes. torch's OutOfMemoryError, or an
+    error that it caused, becomes a BackendError: "GPU memory insufficient". The original is the
+    cause. Other errors are not changed.
     """
     try:
         yield
@@ -33,8 +34,8 @@ def as_documented() -> Iterator[None]:
 def loading(*others: type[Exception]) -> Iterator[None]:
     """Apply `as_documented` in the block, and also rename errors of loading a model.
 
-    A BackendError or one of `others` becomes BackendError("Model loading failed: ..."), unless
-    `as_documented` replaces it because an SDK's error or an OutOfMemoryError caused it.
+    A BackendError, or an error of a class in `others`, becomes BackendError("Model loading failed:
+    ..."), unless an SDK's error or an OutOfMemoryError caused it.
     """
     with as_documented():
         kinds: tuple[type[Exception], ...] = (BackendError, *others)

@@ -25,7 +25,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class LLMBackend(Enum):
-    """Places where a manager's model runs."""
+    """Places where a model runs."""
 
     HUGGINGFACE = "huggingface"
     """Transformers in this process."""
@@ -46,7 +46,10 @@ S = TypeVar("S", bound=Section)
 
 
 def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
-    """Return the section; ConfigError, with field `kind`, unless `ignored` fields are defaults."""
+    """Return the section; raise ConfigError if a field in `ignored` differs from its default.
+
+    `kind` is the field, such as "backend", whose value makes them have no effect.
+    """
     for name in ignored:
         if getattr(section, name) != type(section).model_fields[name].default:
             raise ConfigError(f"{name} has no effect where {kind} is {getattr(section, kind)}")
@@ -54,7 +57,7 @@ def refuse_ignored(section: S, ignored: Iterable[str], kind: str) -> S:
 
 
 class LLMConfig(Section):
-    """Documented settings of a manager; ConfigError for a value that is wrong or has no effect."""
+    """Documented settings of a manager; ConfigError for an invalid value or one without effect."""
 
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
     model_name: Text = DEFAULT_MODEL
@@ -62,7 +65,7 @@ class LLMConfig(Section):
     device: Text = "auto"
     """HUGGINGFACE: 'auto' (a GPU if there is one) or a torch device."""
     max_length: Annotated[int, Field(ge=2)] = 32768
-    """HUGGINGFACE: tokens of a conversation, prompts and answers together."""
+    """HUGGINGFACE: limit on a conversation's tokens, if the model has no lower limit."""
     temperature: Annotated[float, Field(ge=0)] = 0.7
     """Temperature of nodes without their own. Anthropic's API only accepts 1."""
     api_key: Annotated[Text | None, Field(repr=False)] = None
@@ -90,7 +93,7 @@ class LLMConfig(Section):
 
     @property
     def sampling(self) -> Sampling:
-        """Default sampling settings of nodes."""
+        """Default sampling settings of nodes: temperature and ANSWER_TOKENS."""
         return Sampling(temperature=self.temperature, max_new_tokens=ANSWER_TOKENS)
 
 
@@ -98,15 +101,15 @@ class LLMConfig(Section):
 class LLMResponse(ChatAnswer):
     """Answer to a node.
 
-    With shared weights `model` is NAME@VERSION, and `finish_reason` is "stop" or "length".
+    With a model in this process, `model` is NAME@VERSION and `finish_reason` "stop" or "length".
     """
 
     tokens: Tokens | None = None
-    """Tokens read and sampled, with log-probabilities; None for an API."""
+    """Tokens read and sampled, with log-probabilities; None for an API or vLLM."""
 
 
 def sampling_with(usual: Sampling, changes: Mapping[str, Any]) -> Sampling:
-    """Return `usual` with `changes`; raise ConfigError for an unknown setting or wrong value."""
+    """Return a copy of `usual` with `changes` (setting -> value); ConfigError for a wrong one."""
     return SamplingConfig(**{**asdict(usual), **changes}).build()
 
 

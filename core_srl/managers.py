@@ -37,15 +37,15 @@ class _Node:
 class SharedLLMManager:
     """Nodes that converse with one model and share its weights.
 
-    Each node has its own system prompt, sampling and history. Threads may use different
-    nodes at the same time.
+    Each node has its own system prompt, sampling and history. Threads may use nodes at the
+    same time; a node makes one answer at a time.
 
     Args:
         config: Settings of the model, which the constructor loads, or of the client of its API.
 
     Raises:
         BackendError: "Model loading failed", "GPU memory insufficient", missing SDK or key.
-        PolicyError: The API rejects the temperature.
+        PolicyError: The API does not support the temperature.
         ConfigError: `enable_lora` is set for a model that is an adapter.
     """
 
@@ -62,16 +62,17 @@ class SharedLLMManager:
 
     @property
     def backend(self) -> Any:
-        """Backend of the model: a HuggingFaceBackend with the module `model`, or a ChatModel."""
+        """Backend of the model: a HuggingFaceBackend, or a ChatModel for an API or vLLM."""
         return self._model.backend
 
     def register_node(self, node_id: str, node_config: Mapping[str, Any] | None = None) -> None:
-        """Start the conversation of a node; a registered node restarts, with counts of 0.
+        """Start the conversation of a node; a registered node and its counts restart.
 
         Args:
             node_id: Name of the node.
-            node_config: system_prompt (default none), seed of the samples (a checksum of the name),
-                temperature (the LLMConfig's), top_p (1), top_k (0: all) and max_new_tokens (2048).
+            node_config: Settings, with their defaults: system_prompt (none), seed of the samples (a
+                checksum of the name), temperature (the LLMConfig's), top_p (1), top_k (0: all) and
+                max_new_tokens (2048).
 
         Raises:
             ConfigError: For other settings or wrong values; EnvConfigError for a wrong seed.
@@ -98,9 +99,10 @@ class SharedLLMManager:
                 node's.
 
         Raises:
-            ConfigError: For an unknown node or setting; PolicyError for one that the API lacks.
-            BackendError: If the model fails (with an API also the SDK's own error) or the
-                conversation has reached max_length. The conversation remains unchanged.
+            ConfigError: For an unknown node or setting, or a wrong value.
+            PolicyError: For a setting that the API lacks.
+            BackendError: If the model fails, or the conversation has reached its limit of tokens.
+                An API's error is also of the SDK's class. The history is unchanged.
         """
         if node_id not in self._nodes:
             known = ", ".join(self._nodes) or "none yet"
@@ -115,10 +117,11 @@ class SharedLLMManager:
     def update_shared_parameters(
         self, gradients: Mapping[str, Any], learning_rate: float = 1e-4
     ) -> dict[str, Any]:
-        """Apply gradients once to the shared weights, by config.update_strategy.
+        """Make one AdamW step on the shared weights.
 
         Args:
-            gradients: Tensor by name in `backend.model.named_parameters()`, for some or all.
+            gradients: Tensor by name in `backend.model.named_parameters()`, for some or all;
+                only of the adapter if there is one.
             learning_rate: Learning rate of this AdamW step.
 
         Returns:
@@ -126,17 +129,19 @@ class SharedLLMManager:
             affected_nodes (ids of all nodes).
 
         Raises:
-            UpdateError: For gradients that do not fit or are not finite, a wrong learning rate,
-                frozen weights and models behind an API. The weights remain unchanged.
+            UpdateError: For no or wrong gradients, numbers that are not finite, a wrong learning
+                rate, and models behind an API or vLLM. The weights remain unchanged.
         """
         done = self._model.update(gradients, learning_rate)
         return done | {"learning_rate": learning_rate, "affected_nodes": list(self._nodes)}
 
     def get_global_stats(self) -> dict[str, Any]:
-        """Return llm_model, llm_backend, weights_version (None for an API), total_updates, counts.
+        """Return the statistics of the model and of its nodes.
 
-        The counts are registered_nodes_count, total_requests, total_prompt_tokens and
-        total_completion_tokens; node_usage_stats has the last three by node, without total_.
+        The keys are llm_model, llm_backend, weights_version (None for an API), total_updates,
+        registered_nodes_count, total_requests, total_prompt_tokens, total_completion_tokens and
+        node_usage_stats: node id -> requests, prompt_tokens and completion_tokens. Counts before
+        the restart of a node are in no total.
         """
         usage = {
             name: {
@@ -165,8 +170,6 @@ _ApiConversation = tuple[np.random.Generator, tuple[Message, ...]]
 
 
 class _ApiModel:
-    """Model behind an API, whose weights cannot be updated."""
-
     version = None
 
     def __init__(self, config: LLMConfig) -> None:
@@ -217,7 +220,7 @@ def create_qwen3_manager(
     max_length: int = 32768,
     temperature: float = 0.7,
 ) -> SharedLLMManager:
-    """Load a model; return a manager. Errors as in SharedLLMManager; ConfigError for wrong values.
+    """Load a model and return its manager; raises the errors of SharedLLMManager and LLMConfig.
 
     Args:
         model_name: Folder, PEFT adapter or hub name.
@@ -244,8 +247,8 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
     """Create a manager of a model behind OpenAI's API or a server at OPENAI_BASE_URL.
 
     `model_name` is the model's name in the API; without `api_key`, OPENAI_API_KEY has the key. For
-    a model that accepts no temperature, register nodes with temperature 1, which is not sent.
-    Raises BackendError if the SDK or the key is missing.
+    a model that accepts no temperature, register nodes with temperature 1: the value 1 is not sent
+    to OpenAI and Azure. Raises BackendError if the SDK or the key is missing.
     """
     return SharedLLMManager(
         LLMConfig(backend=LLMBackend.OPENAI_API, model_name=model_name, api_key=api_key)
@@ -253,7 +256,7 @@ def create_openai_manager(model_name: str, api_key: str | None = None) -> Shared
 
 
 def create_claude_manager(model_name: str, api_key: str | None = None) -> SharedLLMManager:
-    """Create a manager of a model behind Anthropic's API, which only accepts temperature 1.
+    """Create a manager of a model behind Anthropic's API, with temperature 1 and top_p 1 only.
 
     `model_name` is the model's name in the API; without `api_key`, ANTHROPIC_API_KEY has the key.
     Raises BackendError if the SDK or the key is missing.

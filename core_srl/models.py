@@ -46,24 +46,21 @@ def lacks(kind: str, name: str) -> str | None:
 def types_here(
     kinds: Sequence[str], names: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the types, with 'tiny' for those that this machine lacks, and (note,) or ().
+    """Return the types, with 'tiny' for those that this machine lacks, and a tuple of 0 or 1 notes.
 
-    `names` is type -> folder, hub name or name in an API. If a type was replaced and the others are
-    all behind an API, every type becomes 'tiny', because one model must learn.
+    `names` is type -> folder, hub name or name in an API. The note has the reasons.
     """
     reasons = {kind: lacks(kind, names[kind]) for kind in kinds}
     missing = {kind: why for kind, why in reasons.items() if why is not None}
     if not missing:
         return tuple(kinds), ()
     taken = tuple(TINY if kind in missing else kind for kind in kinds)
-    if all(kind in API_MODELS for kind in taken):
-        taken = (TINY,) * len(taken)
     listed = "; ".join(f"{kind}: {why}" for kind, why in missing.items())
     return taken, (f"the embedded model 'tiny' learns in place of others ({listed})",)
 
 
 def is_large(name: str) -> bool:
-    """Return True if a name, which is no folder, states a billion parameters or more, as "7B"."""
+    """Return True if a name states a billion parameters or more ("7B"), and False for a folder."""
     found = _BILLIONS.search(name.rpartition("/")[2])
     return not os.path.isdir(name) and found is not None and float(found[1]) >= 1
 
@@ -97,6 +94,6 @@ def get_available_models() -> dict[str, list[str]]:
 
 
 def get_version_info() -> dict[str, str]:
-    """Return "version" (Core SRL's, or "not installed") and package -> version of main packages."""
+    """Return "version" (Core SRL's or "not installed") and installed main package -> version."""
     found = versions()
     return {"version": found.get("core-srl", "not installed"), **found}

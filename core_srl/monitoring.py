@@ -17,8 +17,7 @@ from srl_train.metrics import JsonlSink, read_metrics
 class MonitoringConfig(Section):
     """Documented settings of a monitor.
 
-    Raises:
-        ConfigError: For a value that is not allowed. It is a ValueError.
+    Raises ConfigError, a ValueError, for a value not allowed.
     """
 
     enable_file_logging: bool = True
@@ -28,9 +27,9 @@ class MonitoringConfig(Section):
 
 
 class UnifiedMonitor:
-    """Recorder of every MultiModelTrainer with `enable_monitoring`, from `start` to `stop`.
+    """Recorder of all MultiModelTrainers with `enable_monitoring` in this process.
 
-    The lines of its file are rounds and stages as in RUN/metrics.jsonl, with the key `run`.
+    From `start` to `stop`, it records rows as in RUN/metrics.jsonl, with the key `run` added.
 
     Args:
         config: File of the monitor; None selects the default MonitoringConfig.
@@ -43,10 +42,10 @@ class UnifiedMonitor:
         self._file: JsonlSink | None = None
 
     def start(self) -> None:
-        """Record trainers with enable_monitoring, and in the file if enabled; no effect if started.
+        """Start to record, and open the file if enabled; no effect if started.
 
         Raises:
-            MetricsError: If the file exists and has lines that are not JSON.
+            MetricsError: If a line of the file, except the last, is damaged.
         """
         if self in _started:
             return
@@ -63,7 +62,7 @@ class UnifiedMonitor:
             self._file = None
 
     def record(self, line: Mapping[str, Any]) -> None:
-        """Store a copy of a line in `latest_metrics`, and append it to the file if that is open.
+        """Replace `latest_metrics` by a copy of a row, and append the row to the file, if open.
 
         Args:
             line: Metrics of a round or stage, with the key `run`.
@@ -77,10 +76,10 @@ _started: list[UnifiedMonitor] = []
 
 
 class StartedMonitors:
-    """Sink of one run's metrics that passes every row to all started monitors.
+    """Sink that passes a run's metrics to all started monitors.
 
     Args:
-        run: Name of the run, its folder, which each row receives as the key `run`.
+        run: Folder of the run.
     """
 
     def __init__(self, run: str) -> None:
@@ -99,19 +98,20 @@ create_unified_monitor = UnifiedMonitor
 
 
 class GraphVisualizer:
-    """Page with the reward curves of all runs in a monitor's file, which only `draw` reads.
+    """Page with the reward curves of all runs in a monitor's file.
 
     Args:
-        log_file: Path of a monitor's file, MonitoringConfig.log_file_path.
+        log_file: Path of the file, which only `draw` reads.
     """
 
     def __init__(self, log_file: str) -> None:
         self.log_file = Path(log_file)
 
     def draw(self) -> Path:
-        """Write an HTML page next to the file (same name, .html), and return its path.
+        """Write or replace an HTML page next to the file (same name, .html), and return its path.
 
-        Raises FileNotFoundError if the file is missing, and MetricsError if it is damaged.
+        Raises FileNotFoundError or MetricsError if the file is missing or damaged, and
+        RunFolderError if the page cannot be written.
         """
         rows = read_metrics(self.log_file)
         runs = dict.fromkeys(str(row.get("run", "")) for row in rows)

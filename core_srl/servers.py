@@ -45,8 +45,6 @@ log = logging.getLogger(__name__)
 
 
 class _Servers(ABC):
-    """vLLM servers of this machine that are started and stopped together."""
-
     def __init__(self, base_port: int, num_gpus: int, python: str) -> None:
         self.base_port = whole_number("base_port", base_port, 1, 65535)
         self.num_gpus = whole_number("num_gpus", num_gpus, 0, 65536 - base_port)
@@ -57,9 +55,9 @@ class _Servers(ABC):
         """Start the servers and wait until they answer.
 
         Raises:
-            ServingError: If a server does not start, with words of its log; if they run already.
-            PlacementError: For a model that does not fit.
-            BackendError: "Model loading failed". ConfigError if no model is registered.
+            ServingError: If a server does not start (then none runs), or the servers run already.
+            BackendError: If a model or an adapter cannot be loaded.
+            ConfigError: If a UnifiedScheduler has no model.
         """
         if self._fleet is not None:
             raise ServingError("the servers run already: stop() them first")
@@ -86,15 +84,15 @@ class _Servers(ABC):
 
 
 class UnifiedScheduler(_Servers):
-    """Several models behind vLLM servers of this machine, which share their requests.
+    """Scheduler of requests to several models, each behind vLLM servers of this machine.
 
-    Each model adds a server at the next port from base_port on: on GPUs, or on the CPU if there are
-    none. Models with the same weights share their servers.
+    Each model has a server, at one of consecutive ports, on a GPU or, without GPUs, on the CPU.
+    Models with the same folder or hub name share all of their servers.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
         num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
-        sharing: "fair" for equal shares of common servers, "priority" for shares by score.
+        sharing: "fair" for equal shares of common servers, "priority" for shares by `set_score`.
         python: Interpreter of the environment with vLLM; by default the running one.
 
     Raises:
@@ -116,14 +114,14 @@ class UnifiedScheduler(_Servers):
         self._clients: dict[str, OpenAIModel] = {}
 
     def register_model(self, model_id: str, model_name: str | None = None) -> None:
-        """Add a model, before the servers start.
+        """Add a model, while the servers do not run.
 
         Args:
             model_id: New name of the model in this scheduler.
             model_name: Folder or hub name; None selects MODERN_MODELS[model_id].
 
         Raises:
-            ConfigError: For a used id, no name for an id not in MODERN_MODELS, and after `start`.
+            ConfigError: If the id is used, the name is missing, or the servers run.
         """
         name = MODERN_MODELS.get(model_id) if model_name is None else model_name
         if self._fleet is not None:
@@ -138,17 +136,17 @@ class UnifiedScheduler(_Servers):
     async def submit_task(
         self, task: str, selected_models: Sequence[str] | None = None, **sampling: Any
     ) -> dict[str, LLMResponse]:
-        """Return the answers to a prompt by model id.
+        """Send a prompt to models concurrently, and return model id -> answer.
 
         Args:
             task: User message, the whole conversation.
             selected_models: Ids of the models that answer; None selects all.
-            sampling: temperature (0.7), top_p (1) or max_new_tokens (2048).
+            sampling: temperature (default 0.7), top_p (1) or max_new_tokens (2048).
 
         Raises:
-            ConfigError: For unknown models and settings; PolicyError for top_k.
-            BackendError: If a model does not answer.
-            ServingError: If the servers do not run.
+            ConfigError: For unknown models, and unknown or wrong settings; PolicyError for top_k.
+            BackendError: If a model does not answer; other answers are lost.
+            ServingError: If the servers do not run, or one failed too often.
         """
         chosen = list(self._models if selected_models is None else selected_models)
         if unknown := [one for one in chosen if one not in self._models]:
@@ -162,14 +160,14 @@ class UnifiedScheduler(_Servers):
         return dict(zip(chosen, answers, strict=True))
 
     def set_score(self, model_id: str, score: float) -> None:
-        """Set a model's score, by which a competitive scheduler shares.
+        """Set a model's score, for its share of common servers until `stop`.
 
         Args:
             model_id: Registered id.
-            score: Number from -10 to 10; shares are in proportion to exp(score).
+            score: Number from -10 to 10, at first 0; shares are in proportion to exp(score).
 
         Raises:
-            ServingError: If the servers do not run, share fairly, or the score is out of range.
+            ServingError: If `sharing` is "fair", the servers do not run, or the score is wrong.
             KeyError: For an unknown id.
         """
         if self.sharing == "fair":
@@ -179,8 +177,9 @@ class UnifiedScheduler(_Servers):
     def get_system_statistics(self) -> dict[str, Any]:
         """Return {"sharing", "models": id -> statistics}; no models unless the servers run.
 
-        The statistics are model_name, port, url, gpus and, once the model has a task or a score,
-        done (number of successful requests), tokens (sum of their costs) and score or None.
+        The statistics are model_name, port, url and gpus of the model's server. After the first
+        task or score, also score (None if not set), done and tokens, which both count successful
+        requests. Raises ServingError if a server failed too often.
         """
         models = {}
         for model_id, spec in self._specs.items() if self._fleet is not None else ():
@@ -236,7 +235,7 @@ create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a scheduler that shares servers by `set_score`; EnvConfigError for wrong arguments.
+    """Create a UnifiedScheduler with `sharing` "priority", which raises the same errors.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
@@ -249,19 +248,22 @@ def create_competitive_scheduler(
 class DistributedLoRAScheduler(_Servers):
     """One vLLM server per GPU, at ports from base_port on, each with the base and its adapters.
 
-    The server of an adapter has the adapter's port. `manager.swap` also loads the
-    new version on the server, and raises BackendError if the server refuses it.
+    The server of an adapter has the adapter's port. From `start` to `stop`, `manager.swap` also
+    publishes the version. If this fails, `swap` raises BackendError, and the server keeps the
+    previous version. Adapters made later are not served.
 
     Args:
         base_port: Port of the first server, 1 to 65535.
-        num_gpus: Number of servers, one per GPU; 0 is one server on the CPU.
-        manager: Manager whose base and adapters are served; by default a new one on the CPU, with
-            adapter i on GPU i.
+        num_gpus: Number of servers, which share GPUs or the CPU if there are fewer; 0 is one on
+            the CPU.
+        manager: Manager whose base and current adapters are served; by default a new one of the
+            default base on the CPU, with one adapter per server.
         python: Interpreter of the environment with vLLM; by default the running one.
 
     Raises:
         EnvConfigError: An argument is invalid (a ValueError).
-        ConfigError: An adapter's port is not base_port + gpu_id, or beyond the last server's.
+        ConfigError: An adapter's port is not base_port + gpu_id, or no server has it.
+        BackendError: The base of the default manager cannot be loaded.
     """
 
     def __init__(
@@ -301,9 +303,11 @@ class DistributedLoRAScheduler(_Servers):
         return self._backends[self._configs[lora_id].port]
 
     def get_system_status(self) -> dict[str, Any]:
-        """Return {"base", "servers": port -> url, model, up; "adapters": id -> port, version}.
+        """Return "base", "servers" and "adapters".
 
-        There are no servers and the versions are None unless the servers run.
+        "servers" is port -> {"url", "model" (name there), "up"}, empty unless the servers
+        run. "adapters" is lora_id -> {"port", "version" (served; None if there is none)}.
+        Raises ServingError if a server failed too often.
         """
         servers, adapters = {}, {}
         for port, spec in self._specs.items() if self._fleet is not None else ():
@@ -316,7 +320,7 @@ class DistributedLoRAScheduler(_Servers):
         return {"base": self.manager.base, "servers": servers, "adapters": adapters}
 
     async def stop(self) -> None:
-        """Stop the servers, if they run; delete adapter files, reset `manager.on_version`."""
+        """Stop the servers, if any, delete adapter files, and clear `manager.on_version`."""
         self.manager.on_version = lambda lora_id: None
         await super().stop()
         if self._publisher is not None:

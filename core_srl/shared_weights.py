@@ -48,9 +48,9 @@ class TokenConversation:
 class SharedWeights:
     """One model of this process for many conversations, updated for all of them.
 
-    Threads may sample and update at the same time: a batch has one version of the weights. The
-    constructor loads the model, and adds a new LoRA adapter if `enable_lora` is set. It raises
-    BackendError if that fails, and ConfigError if the model of a LoRA adapter is one itself.
+    Threads may sample and update at the same time: a batch has one version of the weights. If
+    `enable_lora` is set, a new LoRA adapter is added. Only adapters are updated if there are any.
+    Raises BackendError if the model cannot be loaded, ConfigError for `enable_lora` on an adapter.
     """
 
     def __init__(self, config: LLMConfig) -> None:
@@ -84,8 +84,8 @@ class SharedWeights:
     ) -> tuple[LLMResponse, TokenConversation]:
         """Sample the answer to a prompt; return it, and the conversation that includes both.
 
-        The answer is cut at the limit on the conversation's length, max_length or the model's.
-        Raises BackendError if no token is left within this limit.
+        The answer is cut where the conversation has max_length tokens or reaches the model's
+        limit. Raises BackendError if no token is left.
         """
         chat = self.backend.chat
         rules = None if state.context else state.rules
@@ -127,10 +127,10 @@ class SharedWeights:
         self.backend.release(state.number)
 
     def update(self, gradients: Mapping[str, Any], learning_rate: float) -> dict[str, Any]:
-        """Make one AdamW step with tensors by name, of some or all weights; then clear all `.grad`.
+        """Make one AdamW step with gradients by name, of some or all updated weights.
 
         Returns {"version": new number, "parameters": number of gradients, "gradient_norm": L2
-        norm}. Raises UpdateError for wrong gradients or learning rates; nothing changes.
+        norm, not clipped}. Raises UpdateError, without a change, for wrong gradients or rates.
         """
         if not 0 < learning_rate < math.inf:
             raise UpdateError(f"learning_rate must be above 0 and finite, got {learning_rate!r}")
@@ -149,7 +149,6 @@ class SharedWeights:
         return {"version": self.version, "parameters": len(steps), "gradient_norm": norm}
 
     def _checked(self, gradients: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-        """Return (weight, gradient) pairs; UpdateError if none, unknown, misshapen, not finite."""
         unknown = [name for name in gradients if name not in self._weights]
         if unknown or not gradients:
             raise UpdateError(
@@ -166,7 +165,10 @@ class SharedWeights:
 
 
 def dense_like(given: Any, like: Tensor) -> Tensor:
-    """Return numbers as a tensor like `like`; ValueError for others, NaN, or another shape."""
+    """Return `given`, a tensor or numbers, as a tensor with the dtype and device of `like`.
+
+    Raises ValueError for other objects, numbers that are not finite, and another shape.
+    """
     try:
         numbers = torch.as_tensor(given)
     except (RuntimeError, TypeError) as error:  # None, as the gradient of an unused weight
@@ -179,9 +181,10 @@ def dense_like(given: Any, like: Tensor) -> Tensor:
 
 
 def load_model(model_name: str, device: str) -> HuggingFaceBackend:
-    """Load a folder, hub name, PEFT adapter or 'tiny' (made for coop_compete_pair_v0).
+    """Load a model or PEFT adapter by folder or hub name, or 'tiny' for coop_compete_pair_v0.
 
-    Raises BackendError: "Model loading failed", "GPU memory insufficient".
+    `device` is "auto" or a torch device. Raises BackendError: "Model loading failed", "GPU memory
+    insufficient".
     """
 
     def make_env() -> Any:

@@ -44,8 +44,8 @@ class MultiModelTrainer:
 
     A new run moves an older one in that folder to a folder next to it. `config` and `environment`
     may change until training begins. Settings on which past rounds do not depend, such as
-    batch_size, may change between two rounds. After an error in an update, training continues from
-    the last checkpoint. Models are loaded at the first use.
+    batch_size, may change between two rounds. After an error in an update, the next call continues
+    from the last checkpoint or the beginning. Models are loaded at the first use.
 
     Args:
         config: Settings of the run; None selects the default MultiModelConfig.
@@ -71,7 +71,7 @@ class MultiModelTrainer:
         Every episode has a copy, whose `max_cycles`, if any, is the config's episode_length.
         `environment.reward_function = f` replaces the rewards by `f(model_output, context)`, also
         in an environment that is assigned later and has no such function. Assignment raises
-        TrainingError after training began.
+        TrainingError after training began, and EnvConfigError for no ParallelEnv.
         """
         config, found = self.config, self._environment
         size = (config.num_models, config.episode_length)
@@ -99,7 +99,8 @@ class MultiModelTrainer:
     def trainer(self) -> Trainer:
         """srl_train.Trainer of the run, built at first use, and after new settings or a failure.
 
-        A trainer that is replaced is closed, after a checkpoint unless an update failed.
+        A trainer that is replaced is closed, after a checkpoint unless an update failed. Episodes
+        of an incomplete round are lost.
 
         Raises:
             CheckpointError: For a setting that past rounds depend on, changed after them.
@@ -133,13 +134,15 @@ class MultiModelTrainer:
     async def train(self) -> dict[str, Any]:
         """Train all remaining rounds in a worker thread.
 
-        A cancellation or SIGTERM ends training after the current round and saves a checkpoint.
-        Another run in checkpoint_dir is first moved to a folder next to it.
+        A cancellation, SIGINT or SIGTERM ends training, saves a checkpoint of the complete rounds,
+        and raises CancelledError, KeyboardInterrupt or SystemExit. Also raises the errors of
+        `trainer` and srl_train.Trainer.fit.
 
         Returns:
-            training_completed (False if stopped early), total_episodes, training_time (seconds),
-            training_metrics (lists by episode or model), evaluation (before and after), stages,
-            final_model_states (`get_model_performance_summary()`) and checkpoints_saved (ids).
+            training_completed (False after `shutdown`), total_episodes, training_time (seconds),
+            training_metrics (lists with an entry per round since `trainer` was built, and counts by
+            model), evaluation ("before", "after" -> result; empty without enable_monitoring),
+            stages, final_model_states and checkpoints_saved (ids, oldest first).
         """
         trainer = await asyncio.to_thread(self._begin)
         with self._documented(trainer):
@@ -151,37 +154,40 @@ class MultiModelTrainer:
     def train_round(self) -> RoundResult:
         """Play the rest of the next round and update; return `row` (metrics) and `episodes`.
 
-        Raises TrainingError if no round is left, training was stopped or too many episodes failed.
+        Raises TrainingError if no round is left or it fails, and the errors of `trainer`.
         """
         trainer = self._begin()
         with self._documented(trainer):
             return trainer.train_round()
 
     async def train_multi_model_episode(self, episode_num: int) -> dict[str, Any]:
-        """Play the next episode (sets enable_areal to False); models update after a whole round.
+        """Play the next episode, update after a round's last one; sets enable_areal to False.
 
         Args:
             episode_num: Number of the next episode, `current_episode`, from 0.
 
         Returns:
-            episode (its number), rewards (model -> mean raw reward per step, None without steps),
-            cooperation_ratio (None without the action "cooperate"), updates (model -> True if its
-            weights changed), metrics (row of a round that ended, else {}), failure (error or None).
+            episode (its number), rewards (model that learns -> mean raw reward per step, or None
+            without steps), cooperation_ratio (of all actions; None in games without cooperation),
+            updates (model that learns -> True if it was updated), metrics (row of a round that
+            ended, else {}) and failure (error of the episode or None).
 
         Raises:
-            TrainingError: For another number than the next episode's, or after max_episodes.
+            TrainingError: For another number than the next episode's, after max_episodes, or if too
+                many episodes of the round failed.
         """
         return await asyncio.to_thread(self._train_episode, episode_num)
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Load the models and the progress of a checkpoint in the checkpoint_dir; return True.
+        """Load the models and progress of a checkpoint in checkpoint_dir, and return True.
 
         Args:
-            checkpoint_id: Name of the checkpoint's folder; None selects the newest.
+            checkpoint_id: Name of the checkpoint's folder; None selects the last saved.
 
         Raises:
             CheckpointNotFound: If there is none (a FileNotFoundError).
             CheckpointError: If the checkpoint is damaged, or of a run with other settings.
+            ConfigError: If the folder is in use.
         """
         loaded = self.trainer.load_checkpoint(checkpoint_id)
         self._folder = Path(self.config.checkpoint_dir)
@@ -192,9 +198,8 @@ class MultiModelTrainer:
     def get_training_status(self) -> dict[str, Any]:
         """Return the status of the run; builds `trainer` at first use.
 
-        Returns:
-            is_training, current_episode, max_episodes, progress (0 to 1), training_time (seconds),
-            model_states (`get_model_performance_summary()`), checkpoints_count and config.
+        The keys are is_training, current_episode, max_episodes, progress (0 to 1), training_time
+        (seconds), model_states (`get_model_performance_summary()`), checkpoints_count and config.
         """
         status = self.trainer.get_training_status()
         played, (rounds, episodes, _) = self.current_episode, self.config.rounds()
@@ -207,11 +212,12 @@ class MultiModelTrainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Return the statistics of each model by its id; values without data are None.
+        """Return statistics of all rounds by model id; builds `trainer` at first use.
 
-        Returns:
-            Id -> model_type, model_name, kind, seats (agents), avg_reward (raw per step), win_rate,
-            total_episodes, update_count (0 for an API), cooperation_score, gpu_id (None: no GPU).
+        The keys are model_type, model_name, kind ("full", "adapter" or "frozen"), seats (agents),
+        avg_reward (raw, per step), win_rate (0 to 1), total_episodes (once per agent),
+        update_count, cooperation_score (0 to 1) and gpu_id.
+        Values without data are None.
         """
         trainer, kinds = self.trainer, self.config.types_by_model()
         summary = trainer.get_model_performance_summary() | summaries.frozen_states(trainer.run)
@@ -233,11 +239,7 @@ class MultiModelTrainer:
             self._trainer.close()
 
     async def _save_checkpoint(self, episode: int) -> str:
-        """Save a checkpoint of the complete rounds, without the episodes of a begun one.
-
-        Return its id. Raise TrainingError unless `episode` is `current_episode`, which counts the
-        episodes of a begun round, too.
-        """
+        """Save the complete rounds; TrainingError unless `episode` is `current_episode`."""
         trainer = self._begin()
         if episode != self.current_episode:
             raise TrainingError(
@@ -275,7 +277,6 @@ class MultiModelTrainer:
         }
 
     def _begin(self) -> Trainer:
-        """Lock the run's folder, move another run out of it, and return the core trainer."""
         trainer, folder = self.trainer, Path(self.config.checkpoint_dir)
         trainer.lock()
         if self._folder != folder and is_main() and (place := trainer.files.set_aside()):
@@ -285,7 +286,6 @@ class MultiModelTrainer:
 
     @contextmanager
     def _documented(self, trainer: Trainer) -> Iterator[None]:
-        """Apply `as_documented` in the block; set `_broken` if an error may have changed models."""
         try:
             with as_documented():
                 yield
@@ -299,7 +299,6 @@ class MultiModelTrainer:
         return self._environment.reward_function if self._environment is not None else None
 
     def _build(self) -> Trainer:
-        """Return a new core trainer with loaded models, at this run's newest checkpoint, if any."""
         config, agents, make_env = self.config, None, None
         if self._replaced or self._reward_function is not None:
             make_env = partial(_copy_of, self.environment, config.episode_length)
@@ -336,25 +335,18 @@ class MultiModelTrainer:
 
 
 class _EpisodeEngine:
-    """Engine of a run that can also play the next round's episodes one at a time."""
-
     def __init__(self, engine: Engine) -> None:
         self._inner = engine
         self.episodes: list[Episode] = []
         """Episodes of the next round that were played already."""
 
     def play_next(self, run: Run) -> Episode:
-        """Play the next episode planned for `run.next_round`; add it to `episodes`, return it."""
         planned = plan_round(run, run.next_round).part([len(self.episodes)])
         [episode] = self._inner.play(planned)
         self.episodes.append(episode)
         return episode
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Return the planned episodes; of a training round, play only those not in `episodes`.
-
-        A training round empties `episodes`.
-        """
         if "round" not in games.extra:  # Evaluations belong to no round.
             return self._inner.play(games)
         played, self.episodes = self.episodes, []
@@ -366,7 +358,6 @@ class _EpisodeEngine:
 
 
 def _copy_of(environment: MultiModelTrainingEnvironment, episode_length: int) -> Any:
-    """Return a copy with the same reward function; `max_cycles`, if any, is `episode_length`."""
     made = copy.deepcopy(environment)
     made.reward_function = environment.reward_function
     if getattr(made.unwrapped, "max_cycles", episode_length) != episode_length:

@@ -14,10 +14,10 @@ from typing import IO, Any
 def whole_file(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Yield an open file whose content replaces the file at `path` at the end of the block.
 
-    `mode` is "w" (UTF-8 text) or "wb". The content is first written to a temporary file in the same
-    folder, which is created if it is missing. After an error in the block, the temporary file is
-    removed and `path` is unchanged. A symbolic link at `path` is replaced, not followed. Raises
-    OSError if the file cannot be written.
+    `mode` is "w" (UTF-8 text) or "wb". Missing folders are created. The content is first written to
+    a temporary file in the same folder. After an error in the block, the temporary file is removed
+    and `path` is unchanged. A symbolic link at `path` is replaced, not followed. Raises OSError if
+    the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")

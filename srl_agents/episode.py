@@ -33,6 +33,7 @@ class ModelVersion:
     version: int | str = 0
     """Number of weight updates; for a past version, its name in the opponent pool."""
     adapter: str | None = None
+    """Name of the adapter, or None."""
 
     def __str__(self) -> str:
         name = self.model if self.adapter is None else f"{self.model}/{self.adapter}"
@@ -52,12 +53,12 @@ class Tokens:
     completion_ids: tuple[int, ...]
     """Sampled token ids, with the end-of-turn token if one was sampled."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each token in `completion_ids`."""
+    """Natural log-probability of each sampled token, under the sampling distribution."""
     model: ModelVersion
     allowed: tuple[tuple[int, ...], ...] | None = None
     """Allowed token ids at each sampled token; None for unconstrained sampling."""
     whole_context: bool = False
-    """True if `prompt_ids` are all token ids before the completion (srl_agents.llm.context)."""
+    """True if `prompt_ids` are all token ids before the completion."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,15 @@ class Decision:
 
     action: Any
     text: str | None = None
-    """Answer of a language model, unmodified."""
+    """Answer of a language model or person; None for other policies."""
     tokens: Tokens | None = None
-    """Tokens of `text`; None for models behind an API."""
+    """Tokens of `text`; None if unknown, as for models behind an API."""
     logprob: float | None = None
     """Natural log-probability of the action, for policies without a language model."""
     parse_failure: str | None = None
     """Reason why `text` could not be parsed; `action` is then the environment's default."""
     asked: bool = True
-    """False if no policy was queried, because the agent was not to move and had a single legal
-    action (`srl_envs.text.TO_MOVE`)."""
+    """False if no policy was queried, because the agent was not to move."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,11 @@ class End:
     """End of one agent's episode: termination, or truncation with the last observation."""
 
     truncated: bool
-    """True for a truncation, False for a termination."""
+    """False for a termination, also together with a truncation."""
     observation: Any = None
     """Last observation of a truncated agent."""
     prompt_ids: tuple[int, ...] | None = None
-    """Token ids of `observation`; only for language models in games that do not show the time."""
+    """Prompt with `observation`, for language models in games that do not show the time."""
     state: np.ndarray | None = None
     """Last state of the environment; only with `prompt_ids`, if states are recorded."""
 
@@ -118,10 +118,9 @@ class Episode:
     seats: Mapping[str, str]
     """Agent -> name of the policy or model that played it."""
     turns: tuple[tuple[AgentStep, ...], ...]
-    """Steps of the environment, each with one AgentStep per acting agent."""
+    """Steps of the environment, each with one AgentStep per active agent."""
     failure: str | None = None
-    """Error of a failed episode, such as 'BackendError: ...'. Failed episodes are not trained
-    on."""
+    """Error of a failed episode, such as 'BackendError: ...', or None."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """JSON data of the caller, such as the training round."""
     states: tuple[np.ndarray, ...] | None = None
@@ -145,7 +144,7 @@ class Episode:
         return self._steps.get(agent, ())
 
     def agents_of(self, player: str) -> tuple[str, ...]:
-        """Return the agents played by the policy or model named `player`; may be empty."""
+        """Return the agents played by the policy or model `player`; may be empty."""
         return tuple(agent for agent, name in self.seats.items() if name == player)
 
     def asked_of(self, agent: str) -> tuple[AgentStep, ...]:
@@ -165,7 +164,10 @@ class Episode:
 
 
 def to_json(episode: Episode) -> str:
-    """Return the episode as one line of ASCII JSON, without a line break."""
+    """Return the episode as one line of ASCII JSON, without a line break.
+
+    Raises TypeError for data that JSON cannot represent.
+    """
     record = {"schema_version": SCHEMA_VERSION, **as_record(Episode, episode)}
     return json.dumps(record, ensure_ascii=True)
 
@@ -199,7 +201,7 @@ def from_json(line: str) -> Episode:
 
 
 def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
-    """Write episodes to a file, one line each; the file appears only when complete.
+    """Write episodes to a file, one line each; after an error, an old file is unchanged.
 
     Args:
         path: Path of the file, which is replaced; missing folders are created.

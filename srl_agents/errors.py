@@ -2,7 +2,7 @@
 
 
 class BackendError(RuntimeError):
-    """Failure of a language-model backend: the episode fails, the run continues."""
+    """Failure of a language-model backend, which ends only the episode if one is played."""
 
 
 class ServerUnavailable(BackendError):
@@ -14,20 +14,20 @@ class EpisodeTimeout(TimeoutError):
 
 
 class ServingError(RuntimeError):
-    """Failure to start model servers, or their unexpected end."""
+    """Failure to start or to use model servers."""
 
 
 class PlacementError(ServingError):
-    """Models that do not fit the available GPUs, memory or ports."""
+    """GPUs that do not exist, or fewer GPUs than one model server needs."""
 
 
 class EpisodeError(ValueError):
-    """Recorded episode with a wrong schema version, or a damaged line."""
+    """Recorded episode that cannot be read or replayed."""
 
 
 class RolloutError(RuntimeError):
-    """More failed episodes than the caller allows."""
+    """Failure of all episodes, or of a required one."""
 
 
 class PolicyError(ValueError):
-    """Unknown policy, or a policy that cannot play the environment."""
+    """Unknown policy, or one that cannot play the environment or use its settings."""

@@ -51,7 +51,7 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Schedule a coroutine in the thread's loop and return its concurrent Future at once."""
+        """Schedule a coroutine in the thread's loop; return its future at once."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
@@ -95,11 +95,12 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Batcher(Generic[Q, A]):
-    """Collector of requests: a batch is sampled when all coroutines of the event loop wait.
+    """Collector of requests, which are sampled in one batch when no more are submitted.
 
-    The same episodes give the same batches. `sample` maps a batch to one result per request.
-    `order` maps a request to the number by which a batch is sorted (None: first); if `order` is
-    None, a batch has the order of submission.
+    A batch is complete after QUIET iterations of the event loop without a new request. `sample`
+    maps a batch to one result per request and blocks the loop; all futures receive its error.
+    `order` maps a request to the number by which a batch is sorted, None first. If `order` is None,
+    a batch has the order of submission.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Batcher(Generic[Q, A]):
         ] = WeakKeyDictionary()
 
     def submit(self, request: Q) -> asyncio.Future[A]:
-        """Add a request to the running loop's next batch; return its future result or error."""
+        """Add a request to the running event loop's next batch; return a future of its result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         waiting = self._waiting.setdefault(loop, [])

@@ -19,8 +19,8 @@ WIDTH = 88
 class Human:
     """Policy of a person, who reads the same prompts as language models.
 
-    After an invalid answer, the person may answer again. If the person leaves, `act` raises
-    BackendError.
+    After an invalid answer, the person may answer again. If the person leaves, `left` becomes True
+    and `act` raises BackendError.
     """
 
     def __init__(
@@ -38,7 +38,8 @@ class Human:
             view: Text view of the environment.
             ask: Function that shows a prompt and returns one line, or None at the end of input.
             tell: Function that shows text.
-            hears_words: True if lines that begin with 'say ' are sent to other agents.
+            hears_words: True to put lines that begin with 'say ' before the next answer, in a game
+                with a list of legal answers.
             name: Name in records.
         """
         self.name = name

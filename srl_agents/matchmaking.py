@@ -18,7 +18,7 @@ def assign_agents(
     """Return agent -> player, in the order of `agents`.
 
     An agent in `fixed` (agent -> player) has its player there. The other agents have the models in
-    turn, starting with those that are not in `fixed`, and repeated if necessary. Raises ValueError
+    turn, first those without an agent in `fixed`, and repeated if necessary. Raises ValueError
     for an unknown agent in `fixed`, and for a model without an agent.
     """
     if unknown := sorted(set(fixed) - set(agents)):
@@ -37,11 +37,7 @@ def assign_agents(
 
 
 class Matchmaking:
-    """Assignment of players to agents, per group of episodes.
-
-    Agents in `seats` have a fixed player. The others play the models that `seats` does not name,
-    or all models if it names them all.
-    """
+    """Assignment of players to agents, which may differ between groups of episodes."""
 
     def __init__(
         self,
@@ -54,9 +50,10 @@ class Matchmaking:
     ) -> None:
         """Create an assignment; `seats` is agent -> player of the agents with a fixed player.
 
-        `name` is "fixed" (see assign_agents), "rotating" (fixed, shifted by one agent per group),
-        "uniform" (models drawn per group) or "round_robin" (models drawn in a balanced schedule);
-        models in `seats` are drawn only if all models are there.
+        `name` is "fixed" (see assign_agents), "rotating" (as "fixed", but the other agents' models
+        shift by one agent per group), "uniform" (models drawn per group) or "round_robin" (models
+        in a balanced schedule). The last two draw models in `seats` only if all are there.
+
         Raises ValueError for an unknown agent in `seats`. "fixed" and "rotating" also raise it for
         a model without an agent, and the others if `seats` contains every agent.
         """
@@ -82,7 +79,7 @@ class Matchmaking:
 
     @property
     def usual(self) -> dict[str, str]:
-        """Agent -> player in the first episode of an evaluation."""
+        """Agent -> player in the first group of an evaluation."""
         return self.evaluated(1)[0]
 
     def seatings(self, groups: range) -> list[dict[str, str]]:
@@ -91,7 +88,10 @@ class Matchmaking:
         return [self._with_fixed(draw(group)) for group in groups]
 
     def evaluated(self, groups: int) -> list[dict[str, str]]:
-        """Return agent -> player by evaluation group, from 0; "uniform" is "round_robin" here."""
+        """Return a list of agent -> player, one per group of an evaluation, from number 0.
+
+        "uniform" has the assignments of "round_robin" here.
+        """
         return [self._with_fixed(self._ordered(group)) for group in range(groups)]
 
     def agents_of(self, player: str) -> tuple[str, ...]:
@@ -126,12 +126,7 @@ class Matchmaking:
         return [drawn[place] for place in rng.permutation(len(places))]
 
     def _round_robin(self, group: int) -> list[str]:
-        """Return the models of the free agents in a balanced schedule of M models.
-
-        In M consecutive groups from a multiple of M, each model plays each agent equally often.
-        In M (M - 1) groups, each model plays the first agent once with each other model as each
-        other agent.
-        """
+        """Return the free agents' models; in M groups, each of M models plays each agent once."""
         count = len(self._models)
         number, block = divmod(group // count, max(1, count - 1))
         others = seeding.generator(self._seed, "round_robin", number).permutation(range(1, count))

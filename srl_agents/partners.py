@@ -20,7 +20,8 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
     """Wrapper of a parallel environment whose `partners` are played by policies.
 
     The wrapper's agents are the remaining agents. While none of them is active, but some have not
-    joined yet, the partners play on. Their randomness comes from the seed of `reset`. Example::
+    joined yet, the partners play on. Their randomness comes from the last seed given to `reset`,
+    and their errors are raised. Example::
 
         env = WithPartners(make("coop_compete_v0", num_agents=2), {"agent_1": TitForTat()})
     """
@@ -51,7 +52,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 
     @property
     def agents(self) -> list[str]:
-        """Active agents that are not partners; empty before `reset`."""
+        """Active agents that are not partners."""
         return [agent for agent in self.env.agents if agent not in self._partners]
 
     def reset(
@@ -74,7 +75,6 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return self._until_one_joins(self._play(actions))
 
     def _until_one_joins(self, outcome: Step) -> Step:
-        """Return `outcome` without partners, and later results up to the next agent that joins."""
         found: Any = tuple(map(self._without_partners, outcome))
         self._absent -= set(found[0])
         while self._absent and self.env.agents and not self.agents:
@@ -85,7 +85,6 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
         return found  # type: ignore[no-any-return]
 
     def _play(self, actions: Mapping[str, Any]) -> Step:
-        """Step the environment with `actions` and those of the partners; return all results."""
         query = query_policies(self._partners, self._seen, self._memories)
         # Synchronous partners need no event loop.
         waiting = any(waits(self._partners[agent]) for agent in self._seen)
@@ -123,7 +122,7 @@ class WithPartners(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo shi
 def with_scripted(env: Any, partners: Mapping[str, str]) -> WithPartners:
     """Return `env` with new scripted policies as `partners` (agent -> name).
 
-    Raises PolicyError if an agent or a name is unknown, a policy cannot play the environment, or no
-    agent remains.
+    Agents with the same name share one policy object. Raises PolicyError if an agent is unknown or
+    no agent remains, and the errors of `classic_policy`.
     """
     return WithPartners(env, policies_by_agent(partners, env))

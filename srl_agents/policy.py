@@ -55,7 +55,7 @@ class AsyncPolicy(Protocol):
     """Policy whose decisions are awaited, such as a language model."""
 
     def start(self, seed: int) -> Any:
-        """Return the initial memory of one agent; `seed` is the source of all its randomness."""
+        """Return the initial memory of one agent, with all randomness from `seed`."""
         ...
 
     async def act(
@@ -106,7 +106,7 @@ class Closing(Protocol):
     """Policy that converts the last observation of a truncated episode to tokens."""
 
     def closing(self, seen: AgentObservation, state: Any) -> tuple[int, ...] | None:
-        """Return the token ids of the agent's last observation, or None if there are none.
+        """Return the token ids of the agent's last observation, or None to record no tokens.
 
         Args:
             seen: Last observation.

@@ -52,8 +52,7 @@ STEPS = Batcher(_in_threads, order=None)
 class Game:
     """State of one running episode.
 
-    `play_many` constructs one object per episode and awaits `play`. A subclass may override the
-    methods, for example to sample several answers per step.
+    `play_many` makes one object per episode and awaits `play`. Subclasses may override methods.
     """
 
     env: Any
@@ -65,7 +64,7 @@ class Game:
     speaks_first: SpeaksFirst
     reset_options: dict[str, Any] | None = None
     given_names: Mapping[str, str] = field(default_factory=dict)
-    """Agent -> name in the record; otherwise the policy's name is used."""
+    """Agent -> name in the record; by default the policy's."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Data for `Episode.extra`."""
     states: list[np.ndarray] | None = None
@@ -76,6 +75,7 @@ class Game:
     observations: dict[str, Any] = field(default_factory=dict)
     infos: dict[str, Any] = field(default_factory=dict)
     memories: dict[str, Any] = field(default_factory=dict)
+    """Agent -> memory of its policy."""
     turns: list[tuple[AgentStep, ...]] = field(default_factory=list)
     failure: str | None = None
     ends: dict[str, End] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Game:
         """Play the episode from its reset to its end and return the record.
 
         A BackendError or EnvError ends the episode and becomes its `failure`; others are raised.
-        At the end, `leave` of async policies is called. The environment stays open.
+        In all cases, `leave` of async policies is called and the environment stays open.
         """
         try:
             self.begin()
@@ -117,7 +117,7 @@ class Game:
         return self.episode()
 
     def show(self, *, over: bool = False) -> None:
-        """Call `spectator(record so far, over)`, if any; `over` is True after the last step."""
+        """Call `spectator(record so far, over)`, if any; `over` is True at the end or a failure."""
         if self.spectator is not None:
             self.spectator(self.episode(), over)
 
@@ -135,9 +135,9 @@ class Game:
     async def ask(self, decisions: dict[str, Decision], *, leaders: bool) -> None:
         """Add the decisions of active agents to `decisions` (agent -> decision).
 
-        These agents are the leaders if `leaders`, otherwise all others, which read the leaders'
-        answers in `decisions`. Agents with a `forced_decision` are not queried; the others'
-        memories are replaced.
+        These are the leaders if `leaders`, otherwise all others, which read their own leaders'
+        answers in `decisions`. Agents with a `forced_decision` are not queried, and their answers
+        are not read. The memories of queried agents are replaced.
         """
         seen: dict[str, AgentObservation] = {}
         for agent in self.env.agents:
@@ -154,8 +154,8 @@ class Game:
     def forced_decision(self, agent: str) -> Decision | None:
         """Return the Decision of an agent whose policy need not be queried, otherwise None.
 
-        Such an agent has False as TO_MOVE in its info. Its action is the single legal one of its
-        mask, or without a mask the default action of the environment's text view, if there is one.
+        Such an agent has False as TO_MOVE in its info, and either one legal action in its mask, or
+        no mask and a default action in the environment's text view.
         """
         info = self.infos.get(agent, {})
         action: Any = only_action(info)
@@ -261,7 +261,7 @@ async def query_policies(
 ) -> dict[str, tuple[Decision, Any]]:
     """Return agent -> (decision, new memory) for the agents in `seen`.
 
-    Each policy has one `act` call for all its agents; its errors are raised.
+    Each policy has one `act` call for its agents. Async errors are raised after all async calls.
     """
     groups: dict[int, list[str]] = {}
     for agent in seen:
@@ -294,7 +294,7 @@ def _messages_to(
 
 
 def played_actions(decisions: Mapping[str, Decision]) -> dict[str, Any]:
-    """Return agent -> `played_action(decision)`, for `env.step`, for agent -> decision."""
+    """Return the actions for `env.step`: agent -> `played_action(decision)`."""
     return {agent: played_action(decision) for agent, decision in decisions.items()}
 
 
@@ -323,25 +323,25 @@ class PlaySettings(TypedDict, total=False):
     policy_seeds: Sequence[int] | None
     """Seed of the policies in each episode; None uses the environment's seeds."""
     speaks_first: SpeaksFirst
-    """Leaders, which decide before the agents that read their answers in the same step."""
+    """Leader -> agents that read the leader's answer before they decide; by default none."""
     reset_options: Sequence[Mapping[str, Any]] | None
     """Options of `env.reset` in each episode."""
     names: Mapping[str, str] | Sequence[Mapping[str, str]] | None
     """Agent -> name in records, for all episodes or per episode; by default the policy's name."""
     extra: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-    """JSON data added to the episodes, the same for all or one mapping per episode."""
+    """JSON data in the records, for all episodes or one mapping per episode."""
     record_states: bool
     """True to record `env.state()` before each step."""
     timeout: float | None
     """Seconds for all episodes together; None for no limit. Unused if all policies are sync."""
     in_flight: int | asyncio.Semaphore | None
-    """Maximum number of concurrent episodes; a semaphore limits several calls together."""
+    """Maximum number of concurrent episodes, None for all; a semaphore limits several calls."""
     spectator: Spectator | None
     """Spectator of the first episode."""
     make_game: MakeGame | None
     """Constructor of the running episodes; by default Game."""
     on_end: Callable[[int, Episode], None] | None
-    """Callback with the number of an episode in `seeds`, and its record, as soon as it ends."""
+    """Callback with an episode's index in `seeds`, and its record, as soon as it ends."""
 
 
 def play(env: Any, seats: Mapping[str, Policy], seed: int) -> Episode:
@@ -369,8 +369,8 @@ def play_many(
 ) -> list[Episode]:
     """Play one episode per seed, each in its own environment.
 
-    Inside a running event loop, as in a notebook, the loop is blocked until all episodes are
-    complete.
+    A running event loop is blocked until all episodes are complete. With only sync policies, the
+    episodes are played one after another.
 
     Args:
         make_env: Constructor of the environment, which is closed after its episode, for all
@@ -380,13 +380,12 @@ def play_many(
         **settings: See `PlaySettings`.
 
     Returns:
-        The records in the order of `seeds`. A BackendError or EnvError ends only its own episode,
-        whose `failure` is set.
+        The records in the order of `seeds`. A BackendError or EnvError after `make_env` ends only
+        its episode, whose `failure` is set. Other errors are raised and end all episodes.
 
     Raises:
-        ValueError: An agent has no policy, `in_flight` is below 1, or a list has not one entry per
-            seed.
-        EpisodeTimeout: Episodes with an async policy took longer than `timeout` seconds.
+        ValueError: An agent has no policy, `in_flight` is below 1, or a list has a wrong length.
+        EpisodeTimeout: Episodes took over `timeout` seconds. Their records are lost.
     """
     return run(play_many_async(make_env, seats, seeds, **settings))
 

@@ -62,14 +62,16 @@ def check_environment(
     """Check that environments fulfill the contract in POINTS.
 
     Args:
-        make: Function that returns a new ParallelEnv, called twice; closed if all checks pass.
-        seed: Seed of every reset.
+        make: Function that returns a new ParallelEnv, called twice. Both environments are closed
+            only if all checks pass.
+        seed: Seed of every reset and of the random actions.
         options: Options of every reset.
-        max_turns: Number of rounds after which an episode counts as endless.
+        max_turns: Number of rounds within which an episode must end, or else the check fails; the
+            environment's `max_cycles` counts instead if it is smaller.
         text: True to check the text view, False for an environment without one.
 
     Raises:
-        ConformanceError: The environment violates a point of the contract.
+        ConformanceError: A point of the contract is violated. Errors of `make` are not converted.
     """
     _require(callable(make), "make", "{!r} is not a function", make)
     env, twin = make(), make()
@@ -152,10 +154,7 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Any:
 
 
 def _check_outcome(env: Any, live: list[str], outcome: tuple[Any, ...]) -> list[str]:
-    """Check a reset or step for the agents `live`; return the agents whose episode continues.
-
-    Raises ConformanceError for a violation. `outcome` is the result of `reset` or `step`.
-    """
+    """Check a result of `reset` or `step`; return the agents that have not ended."""
     parts = dict(zip(RESET if len(outcome) == len(RESET) else STEP, outcome, strict=True))
     for name, values in parts.items():
         complete = isinstance(values, dict) and set(values) == set(live)
@@ -210,7 +209,6 @@ def _check_text(env: Any, trace: Trace) -> None:
 
 
 def _describe(view: Any, agent: str, observation: Any) -> str:
-    """Return `view.describe`'s text; ConformanceError if blank or long, or observation changed."""
     before = deepcopy(observation)
     words = view.describe(agent, observation)
     good = isinstance(words, str) and bool(words.strip()) and len(words) <= TEXT_LENGTH

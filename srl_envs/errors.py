@@ -2,7 +2,7 @@
 
 
 class EnvError(Exception):
-    """Invalid use of an environment."""
+    """Invalid use of an environment, such as a step before `reset`. Base class of most errors."""
 
 
 class EnvConfigError(EnvError, ValueError):
@@ -18,4 +18,4 @@ class ConformanceError(EnvError, AssertionError):
 
 
 class DocumentError(ValueError):
-    """Document that is malformed, too large or nested too deep."""
+    """Document that is malformed, too large or nested too deep; not an EnvError."""

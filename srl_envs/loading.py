@@ -33,7 +33,7 @@ _closed: ContextVar[Collection[str] | None] = ContextVar("closed", default=None)
 
 @contextmanager
 def closed(allowing: Collection[str] = ()) -> Iterator[None]:
-    """Context in which `code` and `place` raise UntrustedError, and `at_most` has an effect.
+    """Context in which `code` and `place` raise UntrustedError, and `at_most` enforces its limit.
 
     `allowing` contains the names 'module:function' that `code` imports nevertheless.
     """
@@ -68,7 +68,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
     Raises:
         EnvConfigError: The name has another form, or the module is missing or lacks the callable.
         ImportError: The module imports a package that is missing.
-        UntrustedError: An untrusted record names the code (see `closed`).
+        UntrustedError: Called inside `closed`, which does not allow the name.
     """
     named = name if option is None else f"{option}: {name}"
     module, _, attribute = name.partition(":")
@@ -97,7 +97,7 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
 
     Raises:
         EnvConfigError: `path` is neither a string nor a path.
-        UntrustedError: An untrusted record names the path (see `closed`).
+        UntrustedError: Called inside `closed`.
     """
     if not isinstance(path, str | os.PathLike):
         raise EnvConfigError(f"{option} must be the path of a file or folder, got {path!r:.200}")
@@ -119,10 +119,10 @@ def at_most(value: float, limit: float, option: str) -> float:
 
 
 def refuse_large(options: Mapping[str, Any]) -> None:
-    """Raise UntrustedError if the total size of a record's options exceeds LARGEST_RECORDED.
+    """Raise UntrustedError if the size of a record's options is above LARGEST_RECORDED.
 
-    The size is the sum of the absolute whole numbers in all options, also nested, at least 1 each.
-    Every other value, each container and each option in OF_TIME (as `max_cycles`) counts as 1.
+    Each int counts as its absolute value, at least 1, also in nested containers. All other values,
+    each container and each int of an option in OF_TIME (such as `max_cycles`) count as 1.
     """
     size = sum(_size(name, value) for name, value in options.items())
     if size > LARGEST_RECORDED:
@@ -175,15 +175,15 @@ def pip_line(*extras: str) -> str:
 
 
 def missing(extras: Iterable[str]) -> list[str]:
-    """Return the names in `extras` (in their order) of which a package is not installed."""
+    """Return the entries of `extras`, in order, that are known but not fully installed."""
     absent = {extra for package, extra in EXTRAS.items() if find_spec(package) is None}
     return [extra for extra in extras if extra in absent]
 
 
 def install_line(error: ImportError, what: str) -> str | None:
-    """Return "<what> needs <package>: <install command>" if an extra has the missing package.
+    """Return "<what> needs <package>: <install command>" for a missing package of an extra.
 
-    If the error's message already contains the command, return the message; otherwise None.
+    A message of `error` that already contains the command is returned. Other errors give None.
     """
     if "core-srl[" in str(error):  # The message already contains the command.
         return str(error)
@@ -197,7 +197,7 @@ def install_line(error: ImportError, what: str) -> str | None:
 def needed_by(what: str, raising: type[BaseException] = ImportError) -> Iterator[None]:
     """Context for imports of optional packages that the feature `what` needs.
 
-    A missing package of an extra raises `raising` with the install command; others pass unchanged.
+    A missing package of an extra raises `raising` with the install command. Other errors pass.
     """
     try:
         yield
@@ -216,7 +216,7 @@ LONGEST_NUMBER = 1000  # characters
 
 
 def read_yaml(text: str) -> Any:
-    """Return the plain data of a YAML text.
+    """Return the data of a YAML text, which may include dates; None for an empty text.
 
     Raises DocumentError if the text is not YAML, contains a key twice in one mapping or an alias
     within its own target, or exceeds MAX_YAML, MAX_ENTRIES, MAX_NESTING or LONGEST_NUMBER.
@@ -239,7 +239,7 @@ def read_yaml(text: str) -> Any:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML loader with the limits of `read_yaml`."""
+    """Safe YAML loader with all limits of `read_yaml` but MAX_YAML."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -301,16 +301,16 @@ Row = TypeVar("Row")
 def read_rows(
     path: str | os.PathLike[str], what: str, read: Callable[[Any, int], Row]
 ) -> list[Row]:
-    """Return `read(value, number)` for each line of a JSON Lines file; empty lines are skipped.
+    """Return `read(value, number)` for each line of a JSON Lines file, except blank lines.
 
     Args:
         path: The file.
         what: Name of the rows in errors.
-        read: Function of the JSON value and the number (from 1) of a line.
+        read: Function of a line's JSON value and the line's number, from 1.
 
     Raises:
         EnvConfigError: The file cannot be read, a line is not JSON within the limits of
-            srl_envs.untrusted, or `read` raised EnvConfigError. The message names the line, if any.
+            srl_envs.untrusted, or `read` raised EnvConfigError. The last two name the line.
     """
     rows: list[Row] = []
     number = 0

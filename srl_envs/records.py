@@ -16,10 +16,10 @@ _TAG = "__numpy__"
 
 
 def is_plain(value: Any) -> bool:
-    """Return True for None, bools, str, real numbers (NumPy's, too), and containers of these.
+    """Return True for None, bool, int, float, str, and lists, tuples and mappings of these.
 
-    Containers are lists, tuples, mappings, and arrays without text. `decode(encode(value))` is
-    equal to `value`.
+    NumPy arrays and scalars of bools, ints or floats are plain, too. `decode` restores equal values
+    from the JSON text of `encode(value)`, except of `np.longdouble`, which JSON cannot contain.
     """
     if isinstance(value, Mapping):
         return all(is_plain(key) and is_plain(entry) for key, entry in value.items())
@@ -31,13 +31,14 @@ def is_plain(value: Any) -> bool:
 
 
 def encode(value: Any) -> Any:
-    """Return a value as JSON data, lists and mappings entry by entry; other objects unchanged.
+    """Return a value as data for `json.dumps`; dataclasses and other objects are unchanged.
 
-    Arrays, NumPy scalars, tuples and mappings with other keys than str become dicts with a tag.
+    Arrays, NumPy scalars and tuples become dicts with the key "__numpy__", as do mappings with this
+    key or keys other than str. Lists and other mappings are converted entry by entry.
     """
     if isinstance(value, np.ndarray):
         data = value.ravel().tolist()
-        return {_TAG: "array", "dtype": value.dtype.str, "shape": value.shape, "data": data}
+        return {_TAG: "array", "dtype": value.dtype.str, "shape": list(value.shape), "data": data}
     if isinstance(value, np.generic):
         return {_TAG: "scalar", "dtype": value.dtype.str, "data": value.item()}
     if isinstance(value, tuple):
@@ -53,7 +54,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """Return the value of JSON data that `encode` returned.
+    """Return the value that `encode` converted, given the data after json.dumps and json.loads.
 
     Raises LookupError, TypeError, ValueError or ArithmeticError for malformed data.
     """
@@ -84,11 +85,6 @@ _DTYPE = re.compile(r"(?:[<>|](?:b1|[iu][1248]|f[248])|[<>]U(\d{1,9}))")
 
 
 def _array(data: list[Any], dtype: Any) -> np.ndarray:
-    """Return an array (len(data),) of the dtype that a str such as "<f4" names.
-
-    Raises ValueError, TypeError or ArithmeticError if the dtype is unknown, if entries do not fit,
-    or if a dtype of text is longer than the longest entry, which bounds the memory.
-    """
     known = _DTYPE.fullmatch(checked(str, dtype))
     if known is None:
         raise ValueError(f"unknown dtype {dtype!r:.40}")
@@ -103,7 +99,10 @@ def _array(data: list[Any], dtype: Any) -> np.ndarray:
 
 
 def number(value: Any) -> float:
-    """Return `value`, an int or float; TypeError for others and bools, OverflowError if huge."""
+    """Return an int or float unchanged.
+
+    Raises TypeError for a bool or another type, OverflowError for an int too large for a float.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r:.80} is no number")
     float(value)
@@ -111,7 +110,7 @@ def number(value: Any) -> float:
 
 
 def checked(kind: type[Any], value: Any) -> Any:
-    """Return `value`; raise TypeError if it is no instance of `kind`. A bool is no int."""
+    """Return `value`; raise TypeError if it is no instance of `kind`, or a bool for `int`."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise TypeError(f"{value!r:.80} is no {kind.__name__}")
     return value
@@ -124,9 +123,11 @@ PLAIN = (str, int, bool, float)
 
 
 def as_record(kind: Any, value: Any) -> Any:
-    """Return a value as JSON data: a dataclass as a dict, a tuple as a list, else see `encode`.
+    """Return a value of type `kind` as JSON data that `read_record` reads.
 
-    `kind` is the type of `value`: a dataclass, a type of plain data, or a container of such.
+    `kind` is a dataclass, str, int, bool, float, or a tuple (of one type), mapping or union.
+    Dataclasses become dicts, tuples become lists. In a union, a value other than None is converted
+    as the last type. Values of the type Any and of other classes are passed to `encode`.
     """
     of, parts = get_origin(kind), get_args(kind)
     if hasattr(kind, "__dataclass_fields__"):
@@ -145,7 +146,8 @@ def as_record(kind: Any, value: Any) -> Any:
 def read_record(kind: type[T], record: Any) -> T:
     """Return the value of type `kind` whose record `as_record` returned. Unknown keys are ignored.
 
-    Raises LookupError, TypeError, ValueError or ArithmeticError for missing or invalid fields.
+    Raises LookupError, TypeError, ValueError or ArithmeticError for invalid fields and for missing
+    ones, also those with defaults.
     """
     return _read(kind, record)  # type: ignore[no-any-return]
 

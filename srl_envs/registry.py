@@ -195,7 +195,7 @@ ENVS = PluginTable("core_srl.envs", OWN)
 
 
 def as_module(name: str) -> ModuleType:
-    """Return a new module with `parallel_env`, `env` and `raw_env` for an environment's name.
+    """Return a new module with functions `parallel_env`, `env` and `raw_env` of an environment.
 
     `env` makes an AECEnv with checks, `raw_env` one without. Raises EnvConfigError if unknown.
     """
@@ -221,10 +221,11 @@ def entry(name: str) -> Entry:
 
 
 def as_conversations(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of `options` with the `max_cycles` for language models, unless they have one.
+    """Return a copy of `options` with the game's `turns_to_remember`, if any, as `max_cycles`.
 
-    Games whose default suits language models, and unknown ones, get none. For multitask_v0, the
-    options of each member are completed instead, in the same way. `name` may be one on a server.
+    Options that already contain `max_cycles` are not changed. If `options` contains `environments`
+    (multitask_v0), each member's options are completed in this way instead. For a name on a
+    server ('grpc://HOST:PORT/NAME'), the local game NAME counts. Unknown names add nothing.
     """
     members = options.get("environments")
     if isinstance(members, Mapping) and "max_cycles" not in options:
@@ -255,7 +256,7 @@ def make(name: str, /, **parameters: Any) -> Any:
     Raises:
         EnvConfigError: The name or a parameter is unknown, a value is not allowed, or the name
             makes no ParallelEnv.
-        EnvError: A server refuses the request.
+        EnvError: A server cannot be reached or refuses the request.
         ImportError: A package that the environment needs is missing.
     """
     constructor: Callable[..., Any]
@@ -297,12 +298,13 @@ def make_aec(name: str, /, **parameters: Any) -> AECEnv:
 
 
 class CheckedAECEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """PettingZoo's checks of the order of calls, with a faster `last`."""
+    """PettingZoo's wrapper that checks the order of calls, with a faster `last`."""
 
     def last(self, observe: bool = True) -> Any:
-        """Return (observation, reward, termination, truncation, info) of the selected agent.
+        """Return (observation, total reward, termination, truncation, info) of the selected agent.
 
-        Without `observe`, the observation is None. Before `reset`, raises AttributeError.
+        The reward is the sum since the agent's last action. Without `observe`, the observation is
+        None. Before `reset`, raises AttributeError.
         """
         read: Any = self.env.env.last if self._has_reset else super().last
         return read(observe)
@@ -324,11 +326,11 @@ def remake(
     allowing: Collection[str] = (),
     **ours: Any,
 ) -> Any:
-    """Return a new environment, made as a record says.
+    """Return a new environment with the name and options in a record.
 
-    Unless the record is trusted, its name and options, nested ones included, may not name code
-    (except `allowing`), files or folders, their size is limited (loading.LARGEST_RECORDED), and
-    environments that were on a server are made in this process.
+    Unless `trusted`, name and arguments may not refer to code (except `allowing`), files, folders,
+    or nested environments on a server. Also unless `trusted`, the size of `options` is limited
+    (LARGEST_RECORDED), and an environment that was on a server is made in this process.
 
     Args:
         name: Name in the record, as for `make`.
@@ -339,8 +341,8 @@ def remake(
         **ours: Keyword arguments of the caller, which override those of the record.
 
     Raises:
-        UntrustedError: The record names more than is allowed.
-        EnvConfigError: `options` is no mapping with names as keys, or `make` raises it.
+        UntrustedError: An untrusted record names more than is allowed.
+        EnvConfigError: `options` is no mapping with names as keys. Other errors are as of `make`.
     """
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise EnvConfigError(f"{name}: options must be a mapping of names, got {options!r:.200}")

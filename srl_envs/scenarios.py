@@ -32,18 +32,21 @@ ALL_FOCAL = ".all"
 
 @dataclass(frozen=True)
 class Scenario:
-    """Environment with scored and background agents, which must differ, else EnvConfigError."""
+    """Environment whose focal agents are scored; fixed policies play its background agents.
+
+    Raises EnvConfigError if `focal` is empty or contains a background agent.
+    """
 
     name: str
     environment: str
-    """Name of the environment in the registry."""
+    """Name of the environment, as for `registry.make`."""
     description: str
     focal: tuple[str, ...]
     """Agents that are scored."""
     background: Mapping[str, str] = field(default_factory=dict)
     """Policy of each agent that is not focal: a scripted policy, or any other name of a policy.
 
-    Of 'a|b', each episode draws one policy, the same for all agents with this name.
+    'a|b' draws one of the policies in each episode, the same for all agents with this value.
     """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the environment."""
@@ -60,31 +63,28 @@ class Scenario:
 
     @property
     def holdout(self) -> bool:
-        """True if some partners or options are only for evaluations, not for training."""
+        """True if the scenario has held-out partners or held-out options."""
         return bool(self.held_out_partners or self.held_out_options)
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Tags that apply, of "held-out partners" and "held-out levels"; () for none."""
+        """Tags that apply: "held-out partners", and "held-out levels" for held-out options."""
         partners = ("held-out partners",) if self.held_out_partners else ()
         levels = ("held-out levels",) if self.held_out_options else ()
         return (*partners, *levels)
 
     def with_options(self, options: Mapping[str, Any]) -> Scenario:
-        """Return the scenario with other arguments of the environment, by name.
+        """Return a copy in which `options` extend and override those of the scenario.
 
-        A scenario whose held-out options are replaced holds out no options.
+        If `options` contains a held-out option, even unchanged, the copy has no held-out options.
         """
         held_out = () if options.keys() & self.held_out_options else self.held_out_options
         return replace(self, options={**self.options, **options}, held_out_options=held_out)
 
     def make(self, **options: Any) -> Any:
-        """Return a new ParallelEnv with all agents, which no policy plays.
+        """Return a new ParallelEnv of all agents, without the background policies.
 
-        Args:
-            **options: Arguments of the environment that override those of the scenario.
-
-        Raises the errors of `registry.make`.
+        `options` override arguments of the scenario. Raises the errors of `registry.make`.
         """
         return registry.make(self.environment, **{**self.options, **options})
 
@@ -96,8 +96,8 @@ class Scenario:
                 render_mode.
 
         Raises:
-            EnvConfigError: An option is invalid.
-            PolicyError: A background policy is not scripted.
+            EnvConfigError: An option is invalid. Other errors are as of `make`.
+            PolicyError: A background policy is not scripted, or does not fit the environment.
         """
         env: Any = resolve_name(PARTNERS)(self.make(**options), self.background)
         return env
@@ -105,10 +105,8 @@ class Scenario:
     def gym_env(self, **options: Any) -> SingleAgentEnv:
         """Return the Gymnasium environment of `parallel_env`, for scenarios with one focal agent.
 
-        Args:
-            **options: Those of `parallel_env`.
-
-        Raises EnvConfigError for several focal agents, and the errors of `parallel_env`.
+        `options` and errors are those of `parallel_env`. Raises EnvConfigError for several focal
+        agents.
         """
         return SingleAgentEnv(self.parallel_env(**options))
 
@@ -138,9 +136,9 @@ def names(environment: str | None = None, holdout: bool | None = None) -> tuple[
 
     Args:
         environment: Name of the environment, or None for all. A user's environment,
-            'module:function', has one scenario, without held-out partners and options.
-        holdout: True for scenarios with held-out partners or options only, False for the others,
-            None for both.
+            'module:function', is not imported. It has one scenario, without held-out parts.
+        holdout: True for scenarios with held-out partners or options, False for those without, None
+            for both.
 
     Raises:
         EnvConfigError: The environment is unknown.
@@ -165,10 +163,11 @@ def environments() -> tuple[str, ...]:
 def scenario(name: str) -> Scenario:
     """Return the scenario with this name.
 
-    The scenario of a user's environment, 'module:function.all', makes the environment once to learn
-    its agents, all of which are focal.
+    'module:function.all' is the scenario of a user's environment, in which all agents are focal.
+    The environment is made once to read its agents.
 
-    Raises EnvConfigError for an unknown name; the message lists names, and a similar one if any.
+    Raises EnvConfigError for an unknown name (the message lists names), and errors of
+    `registry.make`.
     """
     if isinstance(name, str) and ":" in name and name.endswith(ALL_FOCAL):
         own = name.removesuffix(ALL_FOCAL)
@@ -186,12 +185,11 @@ def scenario(name: str) -> Scenario:
 
 
 def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenario | None:
-    """Return the first scenario whose held-out options an environment would have, or None.
+    """Return the first scenario with held-out options whose values an environment has, or None.
 
-    These are scenarios of the same game (all environments of one module) whose held-out options
-    have the same values. `split: any` counts as "test", unless an option in OWN_PROBLEMS is set,
-    which replaces the package's problems. `environment` is a name or 'module:function'; arguments
-    that are missing in `options` have their defaults.
+    `environment` is a name or 'module:function'. Only scenarios of environments in the same module
+    are compared. Missing options have their defaults. Split "any" counts as "test", unless an
+    option in OWN_PROBLEMS is set.
     """
     entry = registry.ENVS.get(environment)
     module = environment.partition(":")[0] if entry is None else entry.module
@@ -216,11 +214,13 @@ def kept_for_evaluation(environment: str, options: Mapping[str, Any]) -> Scenari
 def refuse_levels(where: str, name: str, options: Mapping[str, Any], env: Any) -> None:
     """Raise EnvConfigError if training on `env` would use held-out levels or a test split.
 
+    Split "any" contains test problems and is refused, except for a file of the user's problems.
+
     Args:
         where: Name of the section of settings in errors, such as "environment".
         name: Name of the environment.
         options: Options with which the environment was made.
-        env: The environment, or a Multitask of several. Split "any" of drawn problems counts too.
+        env: The environment, or a Multitask, of which all members are checked.
     """
     game = env.unwrapped
     if isinstance(game, Multitask):

@@ -6,17 +6,17 @@ import numpy as np
 
 
 class RandomSource:
-    """Mixin with one random generator.
+    """Mixin with one random generator, created on first use.
 
-    The generator is not created in the constructor. Copies of an environment that was never reset,
-    which vector wrappers create by pickling, therefore play different episodes.
+    Copies of an environment with an unused generator, which vector wrappers create by pickling,
+    therefore play different episodes.
     """
 
     _np_random: np.random.Generator | None = None
 
     @property
     def np_random(self) -> np.random.Generator:
-        """Generator of all random numbers. The first use makes one that the system seeds."""
+        """Random generator. If none was assigned, the first use creates one with a random seed."""
         if self._np_random is None:
             self._np_random = np.random.default_rng()
         return self._np_random

@@ -18,7 +18,7 @@ class Plugin:
     """Entry of a table: an object, or the name of a module or attribute that `load` imports."""
 
     target: Any
-    """'module', 'module:attribute', or the part itself."""
+    """'module', 'module:attribute', or the object itself."""
     summary: str = ""
     """Line for listings."""
 
@@ -38,15 +38,15 @@ P = TypeVar("P", bound=Plugin)
 
 
 class PluginTable(Mapping[str, P]):
-    """Mapping from names to Plugins, in the order of listings.
+    """Mapping from names to Plugins: `parts` first, then entry points of installed packages.
 
-    Entry points of installed packages are read once, when the table is iterated or when a name is
-    not in `parts`. An entry point cannot replace an entry of `parts`.
+    Entry points are read once, on the first use other than indexing with a name in `parts`. They
+    cannot replace an entry of `parts`. Indexing raises KeyError for an unknown name.
 
     Args:
         group: Name of the entry-point group, such as "core_srl.commands".
         parts: Plugins of this distribution by name, at least one. Added ones have the same class.
-        error: Class of the error for an unknown name.
+        error: Class of the error that `load` raises for an unknown name.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PluginTable(Mapping[str, P]):
 
         Raises:
             EnvConfigError: The name is unknown (another class if the table has one as `error`).
-            ImportError: An optional dependency of the object is missing.
+            ImportError: A module that the object needs is missing.
         """
         if name not in self:
             raise self._error(f"unknown name {name!r}; allowed: {', '.join(self)}")

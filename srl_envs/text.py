@@ -33,7 +33,7 @@ def readings(statement: str) -> Iterator[str]:
     """Yield two or three readings of a statement, all in lower case.
 
     These are the statement itself, the statement without surrounding quotes, Markdown and
-    punctuation, and the part after the label "answer:", "action:" or "choice:" if it has one.
+    punctuation, and, if this starts with "answer:", "action:" or "choice:", the rest.
     """
     yield statement.strip().casefold()
     plain = _undressed(statement)
@@ -51,7 +51,7 @@ def _undressed(statement: str) -> str:
 
 
 def tagged(text: str) -> list[str]:
-    """Return a list of the contents of each `<answer>...</answer>` (in any case) of a text."""
+    """Return the contents of all closed `<answer>...</answer>` (in any case), in order."""
     return _TAGGED.findall(text) if "<" in text else []
 
 
@@ -60,7 +60,7 @@ TEXT_LENGTH = 16_384  # greatest number of characters of a text observation
 
 
 class SpacesOfAgents:
-    """Mixin of a PettingZoo environment that stores its spaces by agent."""
+    """Mixin that takes PettingZoo's spaces of an agent from two mappings: agent -> space."""
 
     observation_spaces: Mapping[str, Any]
     action_spaces: Mapping[str, Any]
@@ -75,7 +75,8 @@ class SpacesOfAgents:
 class TextSpace(spaces.Text):
     """Space of all strings of up to `max_length` characters.
 
-    Unlike Gymnasium's Text, it contains strings with any characters.
+    Unlike Gymnasium's Text, it contains strings with any characters. Samples are ASCII, with
+    tabs and line breaks.
     """
 
     def __init__(self, max_length: int, seed: int | np.random.Generator | None = None) -> None:
@@ -116,7 +117,7 @@ Samples = tuple[str, ...] | None
 
 
 class TextAction(int):
-    """Number of an action, with the whole answer from which it was parsed in `text`.
+    """Number of an action, with the agent's whole answer in `text`, "" by default.
 
     Games use the number; messages are part of `text`.
     """
@@ -132,7 +133,7 @@ class TextAction(int):
 class TextView(Protocol):
     """Prompts and answers of one environment, without state.
 
-    An action is the number of a legal answer, or the text itself in free-text games.
+    An action is an index of `answers`, or the text itself in free-text games.
     """
 
     @property
@@ -141,7 +142,7 @@ class TextView(Protocol):
 
     @property
     def parse_penalty(self) -> float:
-        """Penalty for an answer that cannot be parsed, at least 0."""
+        """Amount subtracted from the reward for an unparsed answer, at least 0."""
 
     def rules(self, agent: str) -> str:
         """Return the system message: the game, the agent's role and the form of an answer."""
@@ -157,12 +158,12 @@ class TextView(Protocol):
 
         Args:
             agent: Name of the agent.
-            answer: The whole text.
+            answer: The whole text. It may name an action that is not legal now.
         """
 
 
 class FixedChoices:
-    """Mixin of a TextView with the same answers, `choices`, for all agents."""
+    """Mixin of a TextView: answers `choices` for all agents, default action 0, penalty 0.1."""
 
     choices: ClassVar[tuple[str, ...]] = BINARY_ANSWERS
     """Answers in action order."""
@@ -179,10 +180,10 @@ class FixedChoices:
 def parse_choice(answer: str, answers: Sequence[str]) -> int | ParseFailure:
     """Return the index of the choice that an answer states. Never raises.
 
-    A choice counts in three places: as the whole answer, as the last non-empty line (optionally
-    after 'answer:', 'action:' or 'choice:'), and as the content of the last
-    `<answer>...</answer>`. Case, quotes, Markdown and punctuation do not matter. A choice inside a
-    sentence does not count, so 'I will not cooperate' states none.
+    A choice counts in three places: as the whole answer, as the last non-empty line, and as the
+    content of the last `<answer>...</answer>`. It may follow 'answer:', 'action:' or 'choice:'.
+    Case and surrounding quotes, Markdown and punctuation do not matter, except a leading '!', '-',
+    '.' or '~'. A choice inside a sentence does not count.
 
     Args:
         answer: The answer of the agent.
@@ -207,8 +208,8 @@ def parse_statement(
     Args:
         answer: The answer of the agent.
         action_of: Function that receives a statement in lower case. It returns the number of the
-            action, None if the statement names no action, or a ParseFailure that names the wrong
-            part. It must not raise.
+            action, None if the statement names no action, or a ParseFailure to return if no place
+            states an action. It must not raise.
 
     Returns:
         The number of the action, or a ParseFailure if no action or two different ones are stated.
@@ -242,7 +243,7 @@ def parse_statement(
 
 @lru_cache(maxsize=1024)
 def round_of(time: float, rounds: int) -> str:
-    """Return 'Round 3 of 8' for time 2/8, the share of `rounds` played; the last round for 1."""
+    """Return 'Round 3 of 8' for `time` 2/8 (rounds played / `rounds`), and the last round for 1."""
     return f"Round {min(round(time * rounds) + 1, rounds)} of {rounds}"
 
 
@@ -252,7 +253,7 @@ def any_of(forms: Sequence[str]) -> str:
 
 
 def cost_of_unread(penalty: float) -> str:
-    """Return the rules' sentence, after a space, that states a `parse_penalty`; "" for 0."""
+    """Return a sentence on the penalty of unreadable answers, after a space; "" for penalty 0."""
     return f" What cannot be read costs {penalty:g}." if penalty else ""
 
 
@@ -286,8 +287,8 @@ def tells_time(view: TextView, observation: Any) -> bool:
 def fallback_action(view: TextView, mask: Any = None) -> Any:
     """Return the action that is played for an answer that cannot be parsed.
 
-    This is the view's default action, or `view.legal(default, mask)` if the view has this method
-    and `mask`, which marks the agent's legal actions, is not None.
+    This is the view's default action. If the view has a method `legal`, and `mask` (of the agent's
+    legal actions) is not None, it is `view.legal(default, mask)`.
     """
     legal = getattr(view, "legal", None)
     default = view.default_action
@@ -297,7 +298,7 @@ def fallback_action(view: TextView, mask: Any = None) -> Any:
 def read_answer(
     view: TextView, agent: str, observation: Any, text: str, mask: Any = None
 ) -> Any | ParseFailure:
-    """Return the legal action that an answer names, or a ParseFailure with the action to play.
+    """Return the legal action in an answer, or a ParseFailure with the fallback as `instead`.
 
     Args:
         view: Text view of the environment.
@@ -319,7 +320,7 @@ WAITING = "It is not your turn. Any answer plays your only legal action."
 
 
 def only_action(info: Mapping[str, Any]) -> int | None:
-    """Return the single legal action of an agent with "to_move" False in `info`, else None."""
+    """Return the action if `info` has "to_move" False and one legal action, else None."""
     mask = None if info.get(TO_MOVE, True) else info.get("action_mask")
     if mask is None:
         return None
@@ -347,7 +348,11 @@ class TextHistory:
         self._count = 0
 
     def add(self, situation: str, answer: str, unread: str | None) -> None:
-        """Add a turn with `answer`'s end and the reason `unread`, if any; keep the last `turns`."""
+        """Add a turn; drop the oldest if there are more than `turns`.
+
+        A long answer is cut to its last ANSWER_SHOWN characters. `unread` is the reason for which
+        the answer was not parsed, or None.
+        """
         self._count += 1
         answer = answer.strip()
         if len(answer) > ANSWER_SHOWN:
@@ -358,8 +363,8 @@ class TextHistory:
     def with_rules(self, rules: str, now: str) -> str:
         """Return the text of an observation: the rules, the newest turns that fit, and `now`.
 
-        `now` is the current situation, under "Now:" if there are earlier turns. A text that is too
-        long is cut.
+        `now` is the current situation, under "Now:" after earlier turns. A text that is still too
+        long is cut at its end.
         """
         parts = [f"Now:\n{now}"]
         room = self._length - len(f"{rules}\n\n{parts[0]}")
@@ -379,11 +384,12 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
     rules, earlier turns (see TextHistory), feedback and the situation. Observations have at most
     TEXT_LENGTH characters; the oldest turns are dropped first.
 
-    An answer that cannot be parsed plays the fallback action (see `fallback_action`) and costs the
-    view's `parse_penalty`. `infos[agent]["parse_failure"]` is the reason, or None, and
-    `infos[agent]["action"]` is the action that was played. The environment receives TextAction.
-    Answers may be longer than the action space declares. An agent that is not to move (see TO_MOVE)
-    plays its only legal action for any answer, and WAITING is its situation.
+    An answer that names no legal action plays the fallback action (see `fallback_action`), and
+    `parse_penalty` of the view is subtracted from the reward. After a step,
+    `infos[agent]["parse_failure"]` is the reason, or None, and `infos[agent]["action"]` is the
+    action that was played. Answers may be longer than the action space declares.
+    An agent that is not to move (see TO_MOVE) plays its only legal action for any answer, and
+    WAITING is its situation. The game receives its action as int, other ints as TextAction.
 
     Args:
         env: ParallelEnv whose `unwrapped` has a `text_view`.
@@ -391,7 +397,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             without earlier turns and rules.
 
     Raises:
-        EnvError: `env` has no text view, `history` is invalid, or an agent is missing or unknown.
+        EnvError: An argument is invalid; in `step`, no episode is running or an agent is wrong.
     """
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:
@@ -460,7 +466,6 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return texts, rewards, terminations, truncations, infos
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """Return agent -> rules, earlier turns if `history`, and the situation in `texts`, cut."""
         view: TextView = self.env.unwrapped.text_view
         rules = self._rules  # They are constant in an episode.
         for agent in texts.keys() - rules.keys():
@@ -470,7 +475,6 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         return {a: f"{rules[a]}\n\n{now}"[:TEXT_LENGTH] for a, now in texts.items()}
 
     def _keep(self, seen: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> None:
-        """Set `agents`; store observations, masks, situations and only legal actions, by agent."""
         view: TextView = self.env.unwrapped.text_view
         agents = self.agents = self.env.agents
         masks, situations, only_actions = {}, {}, {}

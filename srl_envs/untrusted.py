@@ -46,7 +46,7 @@ def read_json(text: str | bytes, *, max_bytes: int = MAX_BYTES, constants: bool 
 
 
 def read_json_at(text: str, start: int) -> tuple[Any, int]:
-    """Return the JSON value at index `start` and the index after it, or raise DocumentError."""
+    """Return the JSON value at `start` and the index after it; DocumentError if none is there."""
     with _one_kind_of_error():
         value, end = _DECODER.raw_decode(text, start)
     check_nesting(value)
@@ -74,7 +74,7 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES, *, pipes: bool = False) -
         pipes: Also accept named pipes, whose reading may block.
 
     Raises:
-        DocumentError: The file has over `max_bytes`, or is a folder, device or other pipe.
+        DocumentError: The file has over `max_bytes`, or is a folder, device or refused pipe.
         OSError: The file cannot be read.
     """
     if path.exists() and not path.is_file() and not (pipes and path.is_fifo()):
@@ -98,7 +98,7 @@ def check_nesting(value: Any, levels: int = MAX_NESTING) -> None:
 
 
 def check_brackets(text: str) -> None:
-    """Raise DocumentError if brackets in `text`, of any kind, are nested above MAX_NESTING."""
+    """Raise DocumentError if the brackets ( [ { in `text` are nested deeper than MAX_NESTING."""
     depth = 0
     for sign in text:
         if sign in "([{":
@@ -112,9 +112,9 @@ def check_brackets(text: str) -> None:
 def printable(text: object, *, multiline: bool = True) -> str:
     r"""Return `text` with escapes for characters that are unsafe on a terminal or a page.
 
-    Control, format, private-use and unassigned characters and lone surrogates become escapes such
-    as `\x1b`. Other kinds of spaces become a plain space. With `multiline`, line feeds and tabs
-    are kept, and a carriage return before a line feed is dropped. Otherwise, they are escaped.
+    Control, format, private-use and unassigned characters, line separators and lone surrogates
+    become escapes such as `\x1b`. Other spaces become plain spaces. With `multiline`, line feeds
+    and tabs are kept, and a carriage return before a line feed is dropped; else they are escaped.
     """
     shown = str(text)
     if multiline:
@@ -134,8 +134,8 @@ def cut(text: str, length: int) -> str:
 def framed(tag: str, text: str) -> str:
     """Return three or more lines: `<tag>`, `text` and `</tag>`.
 
-    If the text contains the name of the tag in any spelling, all its angle brackets become `(` and
-    `)`, so that it cannot close the tag.
+    If `text` contains the name of the tag in any spelling, all angle brackets in `text` become `(`
+    and `)`. The text then cannot close the tag.
     """
     if _letters(tag) in _letters(text):
         text = text.translate(_BRACKETS)

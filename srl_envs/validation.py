@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> float:
-    """Return `value`, no bool, as a float in [low, high]; else raise EnvConfigError with `name`."""
+    """Return a number in [low, high] as a float; EnvConfigError for a bool or any other value."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     if is_real and low <= value <= high:
         return float(value)
@@ -41,7 +41,7 @@ def number_between(name: str, value: Any, low: float, high: float = LARGEST) -> 
 
 
 def whole_number(name: str, value: Any, low: int, high: float = LARGEST_WHOLE) -> int:
-    """Return `value`, no bool or float, as an int in [low, high]; or EnvConfigError with `name`."""
+    """Return an int in [low, high]; EnvConfigError for a bool, float or any other value."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) <= high:
         return int(value)
@@ -92,20 +92,20 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """Return a list, tuple or set as a tuple; EnvConfigError, with `name`, for others and str."""
+    """Return a list, tuple or set as a tuple; raise EnvConfigError for a str and other values."""
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
     raise EnvConfigError(f"{name} must be a list, got {shown(value)}")
 
 
 def set_fields(record: object, **checked: Any) -> None:
-    """Set each field of the frozen dataclass object `record` that `checked` names to its value."""
+    """Set the fields of a frozen dataclass instance that keyword arguments name."""
     for name, value in checked.items():
         object.__setattr__(record, name, value)
 
 
 def shown(value: Any) -> str:
-    """Return the `repr` of any value as one line, for an error message; never raise ValueError."""
+    """Return the `repr` of a value as one line; words for too large ints."""
     try:
         text = repr(value)
     except ValueError:  # Python refuses to convert integers of more than 4,300 digits.
@@ -135,7 +135,7 @@ def asks_nothing(begun: bool, agents: Sequence[str], actions: Any) -> bool:
         actions: Argument of `step`.
 
     Raises:
-        EnvError: No episode is running, or `actions` is no mapping with exactly `agents` as keys.
+        EnvError: No episode is running (except above), or keys of `actions` are not `agents`.
     """
     if agents and isinstance(actions, dict) and list(actions) == agents:
         return False  # the usual step, without the other checks
@@ -161,7 +161,7 @@ def parallel_form(constructor: Callable[P, T], passes_on_to: Callable[..., Any])
 
     Args:
         constructor: Function with `**settings`. Its `__signature__` is set.
-        passes_on_to: Function that receives `**settings`, as keyword-only arguments.
+        passes_on_to: Function that receives `**settings`. Its keyword-only arguments are listed.
     """
     signature = inspect.signature(constructor)
     own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
@@ -175,7 +175,7 @@ def parallel_form(constructor: Callable[P, T], passes_on_to: Callable[..., Any])
 def is_loopback(host: str) -> bool:
     """Return True for "localhost" and loopback addresses; other host names are not resolved."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+        return host == "localhost" or ipaddress.ip_address(str(host).strip("[]")).is_loopback
     except ValueError:
         return False
 
@@ -204,7 +204,7 @@ def is_own_request(host: str, origin: str | None, names: Iterable[str] = ()) -> 
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return "; there are: a, b" with all known names, after `likely(name, known)`."""
+    """Return the end of an error: `likely(name, known)`, then "; there are: a, b" (all names)."""
     names = tuple(known)
     return f"{likely(name, names)}; there are: {', '.join(names)}"
 

@@ -69,12 +69,12 @@ def with_text(
     Args:
         env: A ParallelEnv, or an AECEnv, which PettingZoo's conversion makes parallel. See
             GameWithText for turn-based games.
-        rules: Rules of the game, for all agents or by agent. The form of an answer is appended.
-        answers: One answer per action in action order, for all agents or by agent.
+        rules: Rules, for all agents or by agent. The agent and the form of an answer are added.
+        answers: One answer per action in action order, for all agents or by agent, without a pass.
         describe: Function (agent, observation) -> text; None uses `in_words`.
-        default_action: Action for an answer that cannot be parsed, or the first legal one if this
-            action is illegal. None for 0. Must be None for turn-based games.
-        parse_penalty: Penalty for an answer that cannot be parsed, at least 0.
+        default_action: Action for an answer that names no legal action, or the first legal one if
+            this is illegal. None for 0. Must be None for turn-based games.
+        parse_penalty: Reward that such an answer costs, at least 0.
         tells_time: True if descriptions contain the remaining time. If False, PPO treats a
             truncated episode as one that could have continued.
 
@@ -126,7 +126,7 @@ def with_text(
 
 @dataclass(frozen=True)
 class ThirdPartyView:
-    """TextView of with_text. All mappings are by agent."""
+    """TextView of `with_text`. Mappings are by agent; `choices` start with PASS if `in_turns`."""
 
     rules_of: Mapping[str, str]
     choices: Mapping[str, tuple[str, ...]]
@@ -175,7 +175,7 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
     Actions are numbered from 0. `infos[agent]["action_mask"]` is an int8 mask, which is also in the
     observation if the game has it there. An illegal action is replaced by the default action, or by
-    the first legal one if that is illegal too; `infos[agent]["illegal"]` is then True.
+    the first legal one if that is illegal too; `infos[agent]["illegal"]` is then True, else False.
 
     In a turn-based game action 0 is a pass, and the game's actions follow. An agent that is not to
     move can only pass. A pass or an unparsed answer of the agent to move plays the first legal
@@ -206,7 +206,6 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
 
     @property
     def unwrapped(self) -> GameWithText:
-        """Environment with the text view, which is this wrapper."""
         return self
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
@@ -248,7 +247,6 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
     def _outgoing(
         self, observations: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]
     ) -> Reset:
-        """Return copies of both with masks (stored in `_masks`) and, if in turns, "to_move"."""
         seen: dict[str, Any] = {}
         new_infos: dict[str, dict[str, Any]] = {}
         # Games may change returned objects later.
@@ -267,11 +265,6 @@ class GameWithText(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  
         return seen, new_infos
 
     def _mask(self, agent: str, observation: Any, info: Mapping[str, Any]) -> np.ndarray:
-        """Return an agent's int8 mask, which is in its observation or info, by default all 1.
-
-        In turn-based games, it allows either a pass or moves. A mask that allows nothing raises
-        EnvError, or becomes all 1 after the agent's end.
-        """
         source = observation if isinstance(observation, Mapping) and MASK in observation else info
         count = self.action_spaces[agent].n
         if self.text_view.in_turns:
@@ -295,7 +288,6 @@ def _takes_turns(game: Any) -> bool:
 
 
 def _for_each(agents: Sequence[str], name: str, given: Any) -> Mapping[str, Any]:
-    """Return `given`, or agent -> `given` if no mapping; EnvConfigError for keys not `agents`."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(agents, given)
     if set(given) != set(agents):
@@ -324,7 +316,6 @@ def _checked_answers(
 
 
 def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: Any) -> str:
-    """Return "You see:" and `in_words` of an observation in `observed[agent]`, without its mask."""
     space = observed[agent]
     if isinstance(space, spaces.Dict) and MASK in space.spaces:
         parts = {key: part for key, part in space.spaces.items() if key != MASK}
@@ -337,8 +328,8 @@ def _seen(observed: Mapping[str, spaces.Space[Any]], agent: str, observation: An
 def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation") -> str:
     """Return a description of an observation, after a space (one line) or a line break (several).
 
-    Numbers have at most two decimals and six digits. Matrices are written by rows, and parts of a
-    Dict by name.
+    Numbers have at most two decimals and six digits. Matrices are written by rows, arrays of more
+    dimensions as matrices along the last axis, and parts of a Dict by name.
 
     Args:
         space: Observation space.
@@ -346,7 +337,7 @@ def in_words(space: spaces.Space[Any], value: Any, where: str = "the observation
         where: Name of the observation in errors.
 
     Raises:
-        EnvConfigError: A part has over 256 numbers, or is a Graph, Sequence, OneOf or own space.
+        EnvConfigError: A part has over 256 numbers, or neither numbers nor text, such as a Graph.
     """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
@@ -387,13 +378,13 @@ class RewardContext(TypedDict):
     environment: str
     agent: str
     round: int
-    """Number of the round in the episode, from 0."""
+    """Number of the round, from 0."""
     observation: Any
     """Copy of the observation before the action."""
     reward: float
     """Reward of the environment for this step."""
     info: Mapping[str, Any]
-    """Copy of the agent's info after the step."""
+    """Shallow copy of the agent's info after the step."""
 
 
 RewardFunction = Callable[[Any, RewardContext], float]
@@ -402,10 +393,10 @@ if there is one, else the action."""
 
 
 class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo ships no types
-    """PettingZoo wrapper with rewards from a user's function.
+    """PettingZoo wrapper with rewards from a user's function, for each agent with an action.
 
-    `infos[agent]["environment_reward"]` is always the environment's own reward. Exceptions of the
-    function are not caught.
+    After a step, `infos[agent]["environment_reward"]` is the environment's own reward. Exceptions
+    of the function are not caught.
 
     Args:
         env: A ParallelEnv.
@@ -473,7 +464,7 @@ class CustomRewards(BaseParallelWrapper):  # type: ignore[misc]  # PettingZoo sh
 
 
 def only_agent(game: Any) -> str:
-    """Return the agent of a game that must have one; raise EnvConfigError if it has several."""
+    """Return the agent of a game; raise EnvConfigError unless it has exactly one."""
     if len(game.possible_agents) != 1:
         names = ", ".join(game.possible_agents)
         raise EnvConfigError(
@@ -490,7 +481,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
         game: A ParallelEnv with one agent.
 
     Raises:
-        EnvConfigError: The game has several agents.
+        EnvConfigError: The game has no or several agents.
     """
 
     def __init__(self, game: Any) -> None:
@@ -530,7 +521,7 @@ class SingleAgentEnv(gymnasium.Env[Any, Any]):
 
 
 def single_agent_env(name: str, **parameters: Any) -> SingleAgentEnv:
-    """Make the SingleAgentEnv of an environment; raise EnvConfigError if it has several agents."""
+    """Make an environment as a SingleAgentEnv; EnvConfigError unless it has one agent."""
     return SingleAgentEnv(registry.make(name, **parameters))
 
 
@@ -538,14 +529,14 @@ class FocalAgent:
     """Tools of the single agent of a text game, for TRL's `environment_factory`.
 
     TRL makes a tool of every public method except `reset` and `get_reward`, and creates one object
-    per concurrent completion. TRL records an exception of a tool as a failed call, so `get_reward`
+    per concurrent completion. TRL records an EnvError of `play` as a failed call; `get_reward`
     raises it again.
 
     Args:
-        game: ParallelEnv with texts as actions. Its other agents are played by partners.
+        game: ParallelEnv with texts as actions and one agent. It may contain partners.
 
     Raises:
-        EnvConfigError: The game has several agents.
+        EnvConfigError: The game has no or several agents.
     """
 
     def __init__(self, game: Any) -> None:
@@ -554,7 +545,10 @@ class FocalAgent:
         self._error: EnvError | None = None
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
-        """Start an episode by `seed` (None: random), ignoring `row`; return rules and situation."""
+        """Start an episode; return its first observation, the rules and the situation.
+
+        `seed` None draws a random episode. `row`, the columns of TRL's dataset, is ignored.
+        """
         self._return, self._error = 0.0, None
         observations, _ = self._game.reset(seed=seed)
         first: str = observations[self._agent]
@@ -567,7 +561,7 @@ class FocalAgent:
             answer: Your answer, written as the rules say.
 
         Returns:
-            Your situation after the turn.
+            Your situation after the turn, and "The game is over." at the end.
 
         Raises:
             EnvError: The environment refuses the turn; `get_reward` raises the error again.
@@ -586,7 +580,7 @@ class FocalAgent:
         return situation if self._game.agents else f"{situation}\nThe game is over."
 
     def get_reward(self) -> float:
-        """Return the sum of rewards since the last reset; raise the EnvError of a failed `play`."""
+        """Return the sum of rewards since the last reset; raise an EnvError of `play` again."""
         if self._error is not None:
             raise self._error
         return self._return

@@ -27,10 +27,10 @@ _PLAIN_STARTS = (True, False, "gaussian")
 
 
 def adapter_base(name: str) -> str | None:
-    """Return the name of the base model of the PEFT adapter `name`; None for any other model.
+    """Return the name of the base model of the PEFT adapter `name`, None for a complete model.
 
-    `name` is a folder or hub name. Raises BackendError if the adapter cannot be read, is no plain
-    LoRA or names no base.
+    `name` is a folder, GGUF file or hub name. Raises BackendError if a required hub does
+    not answer, or the adapter is damaged, no LoRA, unsafe or without a base.
     """
     if is_gguf(name):
         return None
@@ -46,11 +46,6 @@ def adapter_base(name: str) -> str | None:
 
 
 def _settings_of(name: str, source: str, revised: dict[str, str]) -> dict[str, Any] | None:
-    """Return adapter_config.json of `source`, or None if there is none.
-
-    `revised` has the hub revision. Raises BackendError, with `name`, if the file is unreadable or
-    has a setting that PEFT must not load.
-    """
     from transformers.utils import find_adapter_config_file
 
     try:
@@ -87,10 +82,10 @@ def _wrong_setting(settings: Any) -> str | None:
 
 
 def attach(model: Any, adapter: str, name: str = "default") -> Any:
-    """Load an adapter from a folder or the hub onto a model, and return the PeftModel.
+    """Load the adapter `adapter` (folder or hub name), frozen, as `name`; return the PeftModel.
 
-    `model` is changed: it is the PeftModel, or its layers become part of a new one. `name` is the
-    adapter's name in it. Raises BackendError if the adapter cannot be read or does not fit.
+    A PeftModel `model` is returned itself, and its active adapter is unchanged. Another model is
+    changed and wrapped. Raises BackendError if the adapter cannot be read or does not fit.
     """
     from peft import PeftModel
 
@@ -124,11 +119,11 @@ def adapter_tokenizer(adapter: str) -> Any:
 
 
 def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str, torch.Tensor]:
-    """Load the weights of the PEFT adapter in `adapter`, a folder or hub name, onto the CPU.
+    """Return the weights of the PEFT adapter in the folder or hub name `adapter`, on the CPU.
 
-    The weights, by their names in adapter folders, fit the adapter `name` of the PeftModel `model`.
-    Raises BackendError if `adapter` cannot be read, and ConfigError if its settings differ from
-    those of `name`, which the message calls `settings`.
+    The keys are the names in adapter folders. `model`, a PeftModel, is not changed. Raises
+    BackendError if `adapter` cannot be read. Raises ConfigError if its tensors, scale or
+    initialization do not fit the adapter `name` of `model`, called `settings` in the message.
     """
     from peft import PeftConfig
     from peft.utils import load_peft_weights
@@ -155,7 +150,7 @@ def weights_for(model: Any, adapter: str, name: str, settings: str) -> dict[str,
 
 
 def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
-    """Return the live tensors of a PeftModel's adapter `name`, by name in adapter folders."""
+    """Return the adapter `name` of a PeftModel: name in adapter folders -> tensor, not copied."""
     from peft import get_peft_model_state_dict
 
     found: dict[str, torch.Tensor] = get_peft_model_state_dict(
@@ -165,7 +160,10 @@ def weights_of(model: Any, name: str) -> dict[str, torch.Tensor]:
 
 
 def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> None:
-    """Copy weights, by name in adapter folders, into a PeftModel's adapter; KeyError if unknown."""
+    """Copy weights into the adapter `name` of the PeftModel `model`.
+
+    `weights` is name in adapter folders -> tensor. Raises KeyError for an unknown name.
+    """
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for path, tensor in weights.items():
@@ -174,10 +172,10 @@ def copy_weights(model: Any, name: str, weights: Mapping[str, torch.Tensor]) -> 
 
 
 def merged(backend: HuggingFaceBackend) -> HuggingFaceBackend:
-    """Merge a backend's PEFT adapter into its model, whose weights then train; return a backend.
+    """Return a backend whose PEFT adapter is merged into its base, with weights that can train.
 
-    The model of `backend` is changed. A backend without an adapter is returned itself. Raises
-    BackendError if merging fails.
+    The model of `backend` is changed and must not be used any more. A backend without an adapter
+    is returned unchanged. Raises BackendError if the adapter cannot be merged.
     """
     from peft import PeftModel
 

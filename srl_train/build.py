@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """Engine, models that play, and learners by model name, for one process or several nodes."""
+    """Engine, loaded models and learners of a run; `learners` is by the name of the model."""
 
     engine: Engine
     players: Players
@@ -52,21 +52,22 @@ def build_run(
     server_logs: Path | None = None,
     models: Mapping[str, ModelObject] | None = None,
 ) -> Run:
-    """Build everything that a run needs before its first round.
+    """Load the models, build the learners and all else before the first round; return a Run.
 
-    Also sets torch's number of CPU threads, joins torchrun's processes, and publishes all weights.
+    Also sets torch's number of CPU threads, joins torchrun's processes, may start model servers,
+    and publishes the first weights. `Run.config` has absolute paths and names of passed objects.
 
     Args:
         config: Configuration of the run.
         make_env: Function that makes the environment; replaces `config.environment`.
-        strategy: Update strategy; replaces `config.updates.strategy`. The run's configuration
-            records that objects were passed.
+        strategy: Update strategy; replaces `config.updates.strategy`, which must be the default.
         server_logs: Folder for the logs of model servers; None uses the cache folder.
-        models: Model to (model object, tokenizer) to train; replaces the model's base.
+        models: Model name to (PreTrainedModel, tokenizer) to train, which replace its base.
 
     Raises:
         ConfigError: If settings, environment and passed objects do not fit together.
-        EnvConfigError: If the environment plays levels that are reserved for evaluation.
+        EnvConfigError: If the environment has levels or problems reserved for evaluation.
+        TrainingError: If torchrun's variables are incomplete, or its processes differ.
         UpdateError: If the strategy cannot average the models.
         BackendError, PolicyError: If a model cannot be loaded.
     """
@@ -147,11 +148,6 @@ def build_run(
 def _with_objects_named(
     config: RunConfig, make_env: Callable[[], Any] | None, strategy: UpdateStrategy | None
 ) -> RunConfig:
-    """Return a copy of the configuration that records the passed environment and strategy.
-
-    None: not passed. make_env is called once. Raises ConfigError for a strategy object with a
-    synchronized, federated or selective `updates` section, or a recorded one without its object.
-    """
     if make_env is not None:
         with closing(make_env()) as env:
             name = env.metadata["name"]
@@ -170,10 +166,10 @@ def _with_objects_named(
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    """Return a copy of the configuration with absolute paths of bases, chat template and data.
+    """Return a copy of the configuration with absolute paths instead of relative ones.
 
-    Hub names, API names and names of built-in chat templates are unchanged. Raises ConfigError for
-    a base that names no model, or several.
+    The paths are those of bases, frozen models, chat template and data. Raises ConfigError if a
+    base or frozen model is not exactly one model, or a base is in a checkpoint.
     """
     models = config.models
     bases = tuple(base_named("models.base", one) for one in models.bases.values())
@@ -193,9 +189,10 @@ def resolved(config: RunConfig) -> RunConfig:
 
 
 def build_credit(config: RunConfig, env: Any) -> Credit:
-    """Build the credit scheme of a run, with its hooks if it replays episodes.
+    """Build the credit scheme that the configuration selects, as a Credit.
 
-    Raises ConfigError if the scheme does not support the environment `env`.
+    `env`, which a scheme may reset, is an environment of the run. Raises ConfigError if the scheme
+    is unknown or requires replays that `env` does not support.
     """
     name = config.credit.name
     scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")

@@ -6,9 +6,8 @@
       metadata.json                    description for listings
       manifest.json                    size of each file; written last
 
-A checkpoint is written into a hidden folder, synced to disk, and renamed. After a kill at any time
-the folder contains complete checkpoints and hidden leftovers, which the next save removes. Only one
-process may save into a folder at a time. Nothing is pickled.
+A checkpoint is written into a hidden folder, synced to disk, and renamed. Only one process may save
+into a folder at a time. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Checkpoint:
     metadata: Mapping[str, Any]
 
     def tensors(self, stem: str) -> dict[str, Tensor]:
-        """Load the named tensors of the file STEM.safetensors, as 'models/model_0', onto the CPU.
+        """Read STEM.safetensors, such as 'models/model_0', and return name -> tensor on the CPU.
 
         Raises CheckpointError if the file cannot be read.
         """
@@ -96,12 +95,13 @@ def save(
     state: Any,
     metadata: Mapping[str, Any],
 ) -> Path:
-    """Write a checkpoint into `directory`, atomically replacing one of equal id; return its folder.
+    """Write the checkpoint `directory`/`checkpoint_id` atomically, and return its folder.
 
-    `tensors` is stem ('models/model_0') -> named tensors, one file each. `state` consists of
-    mappings, lists, tuples, numbers, text, None and tensors, and `metadata` is JSON-compatible data
-    with the number of the "round". Raises CheckpointError if the state contains another type, or a
-    name leads out of the folder. Leftovers of a killed save in `directory` are removed.
+    A checkpoint with this id is replaced, and leftovers of a killed save are removed. `tensors` is
+    file without suffix ('models/model_0') -> its tensors by name. `state` consists of mappings,
+    lists, tuples, numbers, text, None and tensors. `metadata` is JSON-compatible data with the
+    integer "round"; the id and the time (UTC) are added. Raises CheckpointError if the state
+    contains another type, or a name leads out of the folder.
     """
     for name in (checkpoint_id, *tensors):
         _inside(name)
@@ -138,10 +138,10 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Return the Checkpoint in the folder `path`; tensors outside its state are not loaded.
+    """Load the checkpoint in the folder `path`, without the tensors of `Checkpoint.tensors`.
 
-    Raises CheckpointNotFound if there is none, and CheckpointError, which names the file, if a file
-    is missing, incomplete or unreadable.
+    Raises CheckpointNotFound if the folder does not exist, and CheckpointError, which names the
+    file, if a file is missing, unreadable or of another size than in the manifest.
     """
     found = find(path.parent, path.name)
     manifest = _read_manifest(found)
@@ -158,7 +158,10 @@ def load(path: Path) -> Checkpoint:
 
 
 def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
-    """Return metadata.json of a checkpoint in `directory`; CheckpointError if absent or damaged."""
+    """Return the content of a checkpoint's metadata.json.
+
+    Raises CheckpointNotFound for an unknown id, and CheckpointError if the file is damaged.
+    """
     found = find(directory, checkpoint_id)
     metadata = _read_json(found / "metadata.json")
     if not isinstance(metadata, dict):
@@ -167,17 +170,19 @@ def load_metadata(directory: Path, checkpoint_id: str) -> dict[str, Any]:
 
 
 def list_checkpoints(directory: Path) -> list[str]:
-    """Return the ids of the complete checkpoints in a folder, from the last saved to the first.
+    """Return the ids of the complete checkpoints in a folder, the last saved first.
 
-    A missing folder has none. After a resume from an earlier checkpoint, new ids precede older ones
-    with higher rounds.
+    A missing folder gives an empty list.
     """
     complete = _complete(directory)
     return sorted(complete, key=lambda name: (complete[name][1].sequence, name), reverse=True)
 
 
 def prune(directory: Path, keep: int) -> list[str]:
-    """Remove complete checkpoints except the last `keep` (-1 keeps all); return the removed ids."""
+    """Delete all complete checkpoints but the `keep` last saved, and return the deleted ids.
+
+    -1 keeps all, 0 none. Damaged checkpoints are kept.
+    """
     old = [] if keep == -1 else list_checkpoints(directory)[keep:]
     for name in old:
         removed = find(directory, name).rename(directory / f"{_REMOVED}{name}")  # It is atomic.
@@ -189,10 +194,10 @@ def prune(directory: Path, keep: int) -> list[str]:
 
 
 def seal(folder: Path, **described: Any) -> None:
-    """Write the manifest of all files in the folder, and sync all files to disk.
+    """Write manifest.json with the size of each file in the folder, and sync all files to disk.
 
-    `described` are the further entries of the manifest: checkpoint_id, round and sequence. Raises
-    FileExistsError if the folder has a manifest.
+    `described` has the other entries of the manifest: checkpoint_id, round, and sequence, which
+    increases with each save. Raises FileExistsError if the folder has a manifest.
     """
     files = {
         file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size}
@@ -239,14 +244,14 @@ def _check_size(folder: Path, name: str, expected: _File) -> None:
 
 
 def damaged(folder: Path, fault: str) -> CheckpointError:
-    """Return, without raising it, an error with the fault and the advice to remove `folder`."""
+    """Return (not raise) an error with the text `fault`, and advice to remove `folder`."""
     return CheckpointError(
         f"{fault}: the checkpoint is damaged, remove {folder} to resume from the one before"
     )
 
 
 def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
-    """Return id -> (folder, manifest) of checkpoints whose files have the manifest's sizes."""
+    """Return id -> (folder, manifest) for checkpoints whose files have the manifest's sizes."""
     found = {}
     # The order is sorted: '.replaced.x' precedes 'x', which replaces it in the result.
     for path in sorted(directory.glob("*")):
@@ -264,9 +269,9 @@ def _complete(directory: Path) -> dict[str, tuple[Path, _Manifest]]:
 
 
 def find(directory: Path, checkpoint_id: str) -> Path:
-    """Return the folder of a checkpoint in `directory`, without checking that it is complete.
+    """Return the folder of a checkpoint, which may be damaged, or renamed by a killed `save`.
 
-    Raises CheckpointNotFound, which lists the complete checkpoints.
+    Raises CheckpointNotFound, with the ids of complete checkpoints, if there is none.
     """
     folders = {path.name: path for path in directory.glob("*") if path.is_dir()}
     for name in (checkpoint_id, f"{_REPLACED}{checkpoint_id}"):
@@ -279,7 +284,6 @@ def find(directory: Path, checkpoint_id: str) -> Path:
 
 
 def _clear_leftovers(directory: Path) -> None:
-    """Remove hidden folders of a killed save or prune; undo a replacement that was not finished."""
     for path in sorted(directory.iterdir()):
         target = directory / path.name.removeprefix(_REPLACED)
         if path.name.startswith(_REPLACED) and not target.exists():
@@ -313,11 +317,11 @@ def _write_tensors(file: Path, named: Mapping[str, Tensor]) -> None:
 
 
 def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
-    """Split nested mappings, lists and tuples into (path -> tensor, JSON-compatible data).
+    """Split nested data into (name -> detached tensor, JSON-compatible data).
 
-    Marked objects replace tensors, tuples, and mappings with a key that is a mark or no text.
-
-    Raises CheckpointError, which names the location, for a value of another type.
+    The data consists of mappings, lists, tuples, numbers, text, None and tensors. In the second
+    result, tensors, tuples and mappings with other keys than text are replaced by dictionaries that
+    `join_tensors` recognizes. Raises CheckpointError, which names the location, for another type.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -349,7 +353,7 @@ def split_tensors(value: Any) -> tuple[dict[str, Tensor], Any]:
 def join_tensors(tensors: Mapping[str, Tensor], plain: Any) -> Any:
     """Return the nested data that `split_tensors` split into `tensors` and `plain`.
 
-    Raises LookupError, TypeError or ValueError for wrong marks.
+    Raises LookupError, TypeError or ValueError if the two do not belong together.
     """
 
     def joined(value: Any) -> Any:

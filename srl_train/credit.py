@@ -1,7 +1,6 @@
 """Credit assignment: advantages per step from the rewards of whole episodes.
 
-Every scheme is a pure function from groups of episodes, the agents' roles and a state to one
-advantage per agent and step and the next state. Episodes of a group start from the same seed.
+Episodes of a group start from the same seed.
 
 Axes are in the names of arguments: `_ET` is episodes by steps, `_T` is steps.
 """
@@ -47,7 +46,7 @@ class AgentRoles:
     """Leader to the agents that follow it; empty if no agent leads."""
 
     def team(self, agent: str) -> tuple[str, ...]:
-        """Return the agents of the agent's team, with itself; all agents if there are no teams."""
+        """Return the agents of the agent's team, itself included; without teams, all agents."""
         teams = self.teams
         return tuple(a for a in self.agents if not teams or teams[a] == teams[agent])
 
@@ -65,10 +64,10 @@ def assign_credit(
     roles: AgentRoles,
     state: CreditState,
 ) -> tuple[list[Game], CreditState]:
-    """Return copies of the `games` of a round with `advantages`, and the scheme's next state.
+    """Return copies of a round's `games` with advantages on all steps, and the next state.
 
-    `games` are listed group after group, with `group_size` episodes per group. Without a scheme,
-    they and the state are returned unchanged.
+    `games` has one entry per episode, agent to trajectory, group after group, with `group_size`
+    episodes per group. If `scheme` is None, games and state are returned unchanged.
     """
     if scheme is None:
         return list(games), state
@@ -87,7 +86,7 @@ def assign_credit(
 
 
 def normalize(values: Sequence[float], scale: str) -> list[float]:
-    """Return the values minus their mean, divided by their sample deviation + `SCALE_FLOOR`.
+    """Return the values minus their mean, divided by (sample standard deviation + SCALE_FLOOR).
 
     With `scale` "none" they are not divided. Equal values, and a single value, give exact zeros.
     """
@@ -106,9 +105,8 @@ def normalize_steps(
 ) -> list[list[float]]:
     """Return each step's reward-to-go minus its mean over the episodes that have that step.
 
-    With `scale` "group" all steps are divided by the deviation of all centered values plus
-    `SCALE_FLOOR`; a step of n episodes has n - 1 degrees of freedom. A deviation per step would be
-    estimated from few episodes at late steps, and would scale the last two to +-.71.
+    With `scale` "group" all values are divided by SCALE_FLOOR plus the standard deviation of all
+    centered values, where a step of n episodes has n - 1 degrees of freedom.
 
     Args:
         rewards_ET: Rewards per episode and step; episodes may differ in length.
@@ -132,7 +130,7 @@ def normalize_steps(
 
 
 def episode_returns(group: Group, agent: str, discount: float) -> dict[int, float]:
-    """Return the agent's discounted sum of shaped rewards, by episode number in the group.
+    """Return index of an episode in the group -> the agent's discounted sum of shaped rewards.
 
     Episodes in which the agent has no step are missing.
     """
@@ -144,9 +142,9 @@ def episode_returns(group: Group, agent: str, discount: float) -> dict[int, floa
 
 
 def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Advantages:
-    """Return advantages that are equal for all steps of an agent in an episode.
+    """Return Advantages in which all steps of an agent in an episode have the same value.
 
-    `scores` is agent to episode number to advantage; episodes without a step may be missing.
+    `scores` is agent to index of an episode in the group to the value, 0 if missing.
     """
     return [
         {
@@ -158,19 +156,19 @@ def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Adv
 
 
 def environment_of(game: Game) -> str:
-    """Return an episode's environment if the run is on multitask_v0, otherwise ""."""
+    """Return the name of an episode's environment within multitask_v0; "" in other runs."""
     return next(iter(game.values())).environment
 
 
 def per_group(advantages: Callable[[Group, AgentRoles], Advantages]) -> CreditScheme:
-    """Return the stateless scheme that calls `advantages` with each group and the roles."""
+    """Return the scheme that calls `advantages(group, roles)` for each group, without a state."""
     return lambda groups, roles, state: ([advantages(group, roles) for group in groups], state)
 
 
 def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]]) -> CreditScheme:
-    """Return the stateless scheme that calls `advantages` for each agent of each group.
+    """Return the scheme that calls `advantages(group, agent, roles)` for each agent and group.
 
-    The function returns the agent's advantages per episode and step.
+    The function returns a list per episode with an advantage per step. The scheme has no state.
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
@@ -186,11 +184,10 @@ def per_agent(advantages: Callable[[Group, str, AgentRoles], list[list[float]]])
 def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares each step's reward-to-go with the group's at that step.
 
-    A_t = (G_t - mean of the group's G_t) / (deviation + 1e-4), with one deviation for all steps of
-    an agent in a group; without the division for `scale` "none" (`normalize_steps`). G_t is
-    discounted by `discount` per step. Groups per agent and step are those of AT-GRPO (Zhao et al.
-    2025, "Stronger-MAS", sec. 4). AT-GRPO samples several answers to the same situation; here
-    episodes share only their start and the number of the step. `section` has no effect.
+    A_t = (G_t - mean of the group's G_t) / (standard deviation + 1e-4), with one deviation for all
+    steps of an agent in a group. `scale` "none" omits the division. G_t sums shaped rewards from
+    step t on, discounted per step. The groups are as in AT-GRPO (Zhao et al. 2025), but compared
+    steps share only the start of the episode and their number. `section` has no effect.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
@@ -200,12 +197,12 @@ def agent_turn(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme that compares a team's return with the group's, for all its agents alike.
+    """Return the scheme that compares a team's mean return over the episodes of a group.
 
-    A = (R - mean of the group's R) / (deviation + 1e-4), with R the mean discounted return of the
-    team's agents that have a step in the episode. `scale` "none" omits the division; `section` has
-    no effect. R is the joint return of MAGRPO (Liu et al. 2025, "LLM Collaboration with Multi-Agent
-    Reinforcement Learning") over whole episodes, except for a factor, as MAGRPO's is the sum.
+    A = (R - mean of the group's R) / (standard deviation of R + 1e-4), for all steps of all agents
+    of the team (without teams: all agents). R is the mean discounted shaped return of those agents
+    that have a step; MAGRPO (Liu et al. 2025) has their sum. `scale` "none" omits the division, and
+    `section` has no effect.
     """
 
     def scheme(group: Group, roles: AgentRoles) -> Advantages:
@@ -229,11 +226,11 @@ def team_joint(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme that subtracts the mean discounted return of the group's other episodes.
+    """Return the scheme of RLOO (Ahmadian et al. 2024, sec. 3.2; Kool et al. 2019).
 
-    All steps of an episode share the advantage, 0 for an agent with a step in only one episode of
-    the group. This is RLOO (Ahmadian et al. 2024, sec. 3.2; Kool et al. 2019), for which `section`
-    and `scale` have no effect.
+    The advantage, equal for all steps of an agent in an episode, is its discounted shaped return
+    minus its mean return in the group's other episodes. It is 0 for an agent with steps in only one
+    episode of the group. `section` and `scale` have no effect.
     """
 
     def scores(returns: dict[int, float]) -> dict[int, float]:
@@ -252,9 +249,9 @@ def leave_one_out(section: Any, discount: float, scale: str) -> CreditScheme:
 def whole_round(section: Any, discount: float, scale: str) -> CreditScheme:
     """Return the scheme that compares an agent's return with its returns in the whole round.
 
-    A = (R - mean R) / (deviation of R + 1e-4), the global normalization of REINFORCE++ (Hu 2025,
-    eq. 7), separately for each agent and environment. R is the discounted return. `scale` "none"
-    omits the division, `section` has no effect.
+    A = (R - mean R) / (standard deviation of R + 1e-4), equal for all steps of an episode, per
+    agent and environment of multitask_v0 (REINFORCE++, Hu 2025, eq. 7). R is the discounted shaped
+    return. `scale` "none" omits the division, `section` has no effect.
     """
 
     def scheme(
@@ -291,8 +288,8 @@ CREDIT_SCHEMES = PluginTable(
 )
 """Name to a function from (section `credit`, discount per step, scale) to the scheme.
 
-The scale is `algorithm.scale_rewards`: "none" disables the division by a deviation. The result None
-leaves advantages to TRL, which compares episode returns (GRPO, Shao et al. 2024, eq. 4.1.2).
+The scale is `algorithm.scale_rewards`. The result None leaves advantages to TRL, which compares
+episode returns (GRPO).
 """
 
 
@@ -313,7 +310,7 @@ else:
 
 
 class PlainCredit(CreditSection):
-    """Schemes without settings, including schemes of installed packages."""
+    """Section `credit` for schemes without settings, and schemes of installed packages."""
 
     name: PlainName = "per_agent"
     """Credit scheme (docs/training/credit.md)."""
@@ -350,14 +347,15 @@ CreditConfig = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class Credit:
-    """Credit assignment of a run: a scheme, and hooks for schemes that need more than episodes."""
+    """Credit assignment of a run: a scheme, and a hook for schemes that replay episodes."""
 
     scheme: CreditScheme | None = None
     """The scheme; None leaves advantages to the learner."""
     replay: Callable[[Any, int, Sequence[Episode], list[Game]], tuple[list[Game], int]] = (
         lambda run, number, episodes, games: (games, 0)
     )
-    """(run, round number, episodes, trajectories) -> (trajectories with gains, replayed steps)."""
+    """(run, round number, complete episodes, their trajectories) -> (trajectories with
+    `Trajectory.gains`, number of replayed steps); by default (same, 0). Called before `scheme`."""
 
 
 CREDIT_HOOKS = PluginTable(

@@ -21,23 +21,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """Settings that all episodes of a run share: environment, text view, leaders and limits."""
+    """Settings that all episodes of a run share: environment, leaders and limits."""
 
     make_env: Callable[[], Any]
     view: TextView
     speaks_first: SpeaksFirst
     """Leader to the agents that receive its message before they act."""
     timeout: float | None
-    """Seconds in which episodes that are played together must end; None is no limit."""
+    """Seconds in which episodes of one call of `Engine.play` must end; None is no limit."""
     in_flight: int | None
     """Maximum number of concurrent episodes; None is no limit."""
 
 
 @dataclass(frozen=True)
 class ModelText:
-    """Name, chat format and context length of a backend, to convert its conversations to tokens."""
+    """Data of a backend with which conversations are converted to tokens without its model."""
 
     name: str
+    """Name of the backend in records."""
     chat: Any
     """Chat format of the model (srl_agents.llm.chat_format.ChatFormat)."""
     positions: int | None
@@ -46,16 +47,16 @@ class ModelText:
 
 @dataclass(frozen=True)
 class Players:
-    """Models that take part in a run: backends, trained modules, opponent pools and publisher."""
+    """Loaded models of a run: backends, modules in training, opponent pools and publisher."""
 
     backends: Mapping[str, Any]
-    """Sampling backend of each model, frozen model and pool."""
+    """Name of a model in training, local frozen model or opponent pool -> its sampling backend."""
     modules: Mapping[str, Any]
-    """Module that the learner of each model trains."""
+    """Model -> module that its learner trains, if it trains in this process."""
     pools: Mapping[str, OpponentPool]
     publisher: WeightPublisher
     adapters: frozenset[str]
-    """Names in `backends` that are adapters of their backend's model."""
+    """Names in `backends` that sample with the adapter of the same name."""
     texts: Mapping[str, ModelText]
     """Conversion of the conversations of each name in `backends`."""
     close: Callable[[], None]
@@ -65,12 +66,12 @@ class Players:
 
 
 class Engine:
-    """Player of the episodes of a run and caller of its learners, in one process.
+    """Engine that plays the episodes of a run and calls its learners, in one process.
 
     Args:
         settings: Settings of all episodes.
-        policies_of: Function that builds agent to policy from agent to policy name.
-        players: Models that take part in the run.
+        policies_of: Function that builds agent to policy from agent to player name.
+        players: Loaded models of the run.
     """
 
     def __init__(
@@ -83,9 +84,9 @@ class Engine:
         self.policies_of, self._players = policies_of, players
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play `games` and return all episodes, also failed ones, in the order of `games`.
+        """Play the planned episodes; return one record each, also of failed ones, in their order.
 
-        Raises EpisodeTimeout if the episodes do not end within the timeout of the settings.
+        Raises EpisodeTimeout if they take longer than `settings.timeout` and a model plays.
         """
         settings = self._play_settings(games, self.settings.in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
@@ -94,10 +95,10 @@ class Engine:
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play `games` in the running event loop; return all episodes, also failed ones, in order.
+        """Play the planned episodes as `play`, in the running event loop.
 
-        `in_flight` limits the concurrent episodes of all calls that share it; None is no limit.
-        Raises EpisodeTimeout as `play`.
+        `in_flight` replaces `settings.in_flight`: it limits the concurrent episodes of all calls
+        that share it; None is no limit.
         """
         settings = self._play_settings(games, in_flight)
         policies = games.policies(self.policies_of, self.settings.view)
@@ -118,24 +119,21 @@ class Engine:
         }
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
-        """Call the function with each model's name, one after another; return model to result."""
+        """Call `function` with each name in `models`, in order; return name to result."""
         return {model: function(model) for model in models}
 
     def api_usage(self) -> dict[str, Any]:
-        """Return name -> Usage (tokens) so far, for the frozen models behind an API."""
+        """Return name -> Usage (tokens) since the start, for each frozen model behind an API."""
         return {name: one.usage for name, one in self._players.chat_models.items()}
 
 
 class ProcessesEngine(Engine):
-    """Engine of one of several torchrun processes, all of which call the same methods.
-
-    Learners average gradients over the processes (DDP, FSDP), so the engine distributes only
-    episodes.
+    """Engine of one of several torchrun processes, which must all call the same methods.
 
     Args:
-        sharded: If True, models are sharded over the processes (FSDP), so that all processes must
-            sample together and play the same episodes. Otherwise each plays a part.
         arguments: Arguments of `Engine`.
+        sharded: If True, models are sharded over the processes (FSDP), and each process plays all
+            episodes. Otherwise each process plays a part of them.
     """
 
     def __init__(self, *arguments: Any, sharded: bool) -> None:
@@ -143,7 +141,7 @@ class ProcessesEngine(Engine):
         self._sharded = sharded
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play a part of `games` (all if sharded) in each process; return all, in their order."""
+        """Play the planned episodes in all processes; return all, in order, in each process."""
         if self._sharded:
             return processes.gather(super().play(games))[: len(games)]  # those of the main process
         share = games.part(processes.share_of(range(len(games))))

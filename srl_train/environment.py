@@ -17,11 +17,12 @@ def build_env(config: RunConfig, *, trusted: bool = True) -> Any:
 
     Args:
         config: Configuration whose section `environment` is built.
-        trusted: If False, code and files that the section names are refused.
+        trusted: False for the configuration of another user, whose code and files are refused.
 
     Raises:
         ConfigError: For a wrong name or option.
-        UntrustedError: For code or files of a configuration that is not trusted.
+        UntrustedError: If the section names code or files, or is too large, and is not trusted.
+        EnvError, ImportError: If a server or a required package is missing.
     """
     section = config.environment
     try:

@@ -6,32 +6,32 @@ class ConfigError(ValueError):
 
 
 class UpdateError(ValueError):
-    """Update strategy that cannot be applied to its models."""
+    """Update that cannot be applied, such as to models of different shapes."""
 
 
 class CheckpointError(RuntimeError):
-    """Checkpoint that cannot be written, or that is damaged."""
+    """Checkpoint that cannot be written, is damaged, or does not fit the run."""
 
 
 class CheckpointNotFound(CheckpointError, FileNotFoundError):
-    """Checkpoint that does not exist. The message lists the existing checkpoints."""
+    """Checkpoint that does not exist."""
 
 
 class DataError(ValueError):
-    """Data file that cannot be used for training. The message names the file and the line."""
+    """Training data that cannot be read or used; empty data included."""
 
 
 class TrainingError(RuntimeError):
-    """Run that cannot continue."""
+    """Run that cannot continue, such as after a loss that is not finite."""
 
 
 class RunFolderError(ValueError):
-    """Run folder that is missing, damaged or not writable."""
+    """Run folder that is missing, damaged, not writable, or cannot be compared with others."""
 
 
 class MetricsError(ValueError):
-    """Metrics row that cannot be written or read."""
+    """Metrics row or file that cannot be written or read."""
 
 
 class TrackerError(RuntimeError):
-    """Experiment tracker that cannot be opened."""
+    """Experiment tracker, or file of its run ids, that cannot be used."""

@@ -17,18 +17,20 @@ from srl_train.run import Run
 
 
 def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
-    """Play `episodes` episodes with the run's policies, with the sampling of training.
+    """Play `episodes` episodes with the run's policies, with the sampling settings of training.
 
-    Warm-ups and ramps of the environment have their final values. One run seed and `episodes` give
-    equal environment seeds, opponents and assignments; with enough episodes, every model plays.
-    Opponent pools first receive the snapshots that are due, and play their first snapshot.
+    Warm-ups and ramps of the environment have their final values. The run's seed and `episodes`
+    determine the environment seeds and the assignment of models to agents. Opponent pools first add
+    snapshots that are due before the next round, then play their oldest. Raises the errors of
+    `Engine.play` and `grow_pools`.
 
     Returns:
-        (results, all episodes). The results leave out failed episodes. "raw_reward" is the mean
-        over all steps of all agents, with its "standard_error". "cooperation_rate", "success" and
-        "parse_failures" are fractions. "episodes" (complete ones) and "failed_episodes" are
-        numbers. "per_model" and "per_agent" are mean rewards. "by_environment" is empty unless the
-        environment is multitask_v0. Means without data are None.
+        (results, records of all episodes). Failed episodes count only in "failed_episodes".
+        "episodes" is the number of others. "raw_reward" is the mean over all steps of all agents,
+        with its "standard_error". "cooperation_rate", "success" and "parse_failures" are fractions.
+        "per_model" and "per_agent" have mean rewards per step.
+        Without data "parse_failures" is 0, other means and fractions are None.
+        "by_environment" is {} except for multitask_v0.
     """
     seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)
@@ -61,10 +63,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
 
 
 def mean_of_all(games: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Return (mean, standard error) of all numbers of all episodes; (None, None) without numbers.
+    """Return (mean, standard error) of the numbers in `games`, a list of numbers per episode.
 
-    The numbers of one episode are not independent, so the error is that of a ratio of two sums over
-    episodes, linearized (Cochran 1977, eq. 6.13); it is None for a single episode.
+    The numbers of an episode may be correlated (ratio estimator of Cochran 1977, eq. 6.13). Without
+    numbers both are None; if only one episode has numbers, the error is None.
     """
     played = [game for game in games if game]
     if not played:

@@ -1,7 +1,6 @@
 """FSDP: parameters, gradients and optimizer state sharded over all processes.
 
-torch's `fully_shard` (FSDP2) on every decoder layer and on the whole model, because accelerate's
-FSDP settings silently run DDP on a CPU. Each parameter becomes a DTensor with a slice per process.
+torch's `fully_shard` (FSDP2), because accelerate's FSDP settings silently run DDP on a CPU.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from srl_train.tensor_checks import mapped
 
 
 def shard(name: str, model: Any) -> None:
-    """Shard a PreTrainedModel, equal in all processes, over them in place; errors contain `name`.
+    """Shard the PreTrainedModel `model`, equal in all processes, over them in place.
 
-    Raises:
-        TrainingError: If the decoder layers are unknown, or a parameter was not sharded.
+    All processes must call this. Raises TrainingError, which begins with `name`, if the model does
+    not name its decoder layers, or a parameter was not sharded.
     """
     kinds = set(getattr(model, "_no_split_modules", None) or ())
     layers = [module for module in model.modules() if type(module).__name__ in kinds]
@@ -46,12 +45,12 @@ def shard(name: str, model: Any) -> None:
 
 
 def is_sharded(model: Any) -> bool:
-    """Return True if `shard` has sharded the model or module."""
+    """Return True for a model that `shard` has sharded, or its decoder layer."""
     return isinstance(model, FSDPModule)
 
 
 def reshard_all(model: Any) -> None:
-    """Free the unsharded weights of a sharded model's last forward pass; else do nothing."""
+    """Free the whole weights that a forward pass of a sharded model left; else do nothing."""
     if is_sharded(model):
         for module in model.modules():
             if is_sharded(module):
@@ -59,17 +58,20 @@ def reshard_all(model: Any) -> None:
 
 
 def full(tensor: Tensor) -> Tensor:
-    """Return the whole tensor of a shard (in a call by all processes), or `tensor` itself."""
+    """Return a copy of the whole tensor if `tensor` is sharded, else `tensor` itself.
+
+    All processes must call this.
+    """
     if not isinstance(tensor, DTensor):
         return tensor
     return tensor.full_tensor().clone()  # the result may still be in flight
 
 
 def in_full(value: Any) -> Any:
-    """Return nested mappings, lists and tuples with whole tensors instead of shards.
+    """Return a copy of nested mappings, lists and tuples with whole instead of sharded tensors.
 
-    All processes must call this. Only the main process receives the whole tensors, on the CPU;
-    others receive empty tensors.
+    All processes must call this. Only the main process receives the whole tensors, on the CPU; the
+    others receive empty tensors. Other values, ordinary tensors included, are unchanged.
     """
 
     def whole(entry: Any) -> Any:
@@ -84,8 +86,8 @@ def in_full(value: Any) -> Any:
 def like(value: Tensor, parameter: Tensor) -> Tensor:
     """Return `value`, a whole tensor that is equal in all processes, sharded like `parameter`.
 
-    All processes must call this. The result is `value` itself if it is sharded or `parameter` is
-    not.
+    All processes must call this. If `parameter` is not sharded, or `value` already is, the result
+    is `value` itself.
     """
     if not isinstance(parameter, DTensor) or isinstance(value, DTensor):
         return value
@@ -95,9 +97,9 @@ def like(value: Tensor, parameter: Tensor) -> Tensor:
 
 
 def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """Return an optimizer's state_dict, with tensors of parameters' shapes sharded like these.
+    """Return a copy of the optimizer's state_dict `state` that the sharded `optimizer` can load.
 
-    All processes must call this, with equal whole tensors in `state`.
+    `state` has whole tensors, equal in all processes, which must all call this.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     return {
@@ -115,10 +117,10 @@ def optimizer_state_like(state: Mapping[str, Any], optimizer: Any) -> dict[str, 
 
 
 def whole_state_dict(model: Any) -> dict[str, Tensor]:
-    """Return all parameters and buffers of a sharded model as whole tensors, tied weights once.
+    """Return name -> whole tensor, for all parameters (tied ones once) and saved buffers.
 
-    All processes must call this function. Only the main process receives the values of sharded
-    tensors, on the CPU; others receive empty tensors.
+    All processes must call this function for a sharded `model`. Only the main process receives the
+    sharded tensors, on the CPU; the others receive empty tensors instead.
     """
     reshard_all(model)
     parameters = dict(model.named_parameters())

@@ -16,7 +16,7 @@ _NOTICE = b"\ntraining ends after the current update; a second signal ends it at
 
 
 def end(number: int, frame: object) -> None:
-    """Handle the signal `number`: ignore it from now on, and raise SystemExit(128 + number)."""
+    """Ignore the signal `number` from now on, and raise SystemExit(128 + number)."""
     signal.signal(number, signal.SIG_IGN)  # A second signal would interrupt the exit.
     sys.exit(128 + number)
 
@@ -25,13 +25,13 @@ _REPLACED = (signal.SIG_DFL, signal.default_int_handler, end)
 
 
 class Interrupts:
-    """Handlers of SIGINT and SIGTERM, active in a `with` block of the main thread.
+    """Context manager with handlers of SIGINT and SIGTERM; without effect outside the main thread.
 
-    A signal sets the event `stop` and prints a notice to stderr. In a block of `at_once`, and from
-    the second one on, it also raises KeyboardInterrupt, except under torchrun. After a signal, the
-    end of the `with` block clears `stop`. It then raises KeyboardInterrupt if the first signal was
-    SIGINT, or SystemExit(143) for SIGTERM, unless the block raised another exception. Handlers that
-    the program installed itself are not replaced.
+    The first signal sets the event `stop` and prints a notice. In a block of `at_once`, and from
+    the second signal on, it sets `stop` and raises KeyboardInterrupt; several torchrun processes
+    only set `stop`. After a signal, the end of the block clears `stop`. If the first signal was
+    SIGINT it raises KeyboardInterrupt, otherwise SystemExit(143), unless the block raised another
+    exception. Handlers that the program installed are not replaced.
     """
 
     def __init__(self, stop: threading.Event) -> None:
@@ -63,7 +63,7 @@ class Interrupts:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt at the first signal in the block, or at its start after a signal.
+        """Raise KeyboardInterrupt at a signal in this block, or at its start after a signal.
 
         The block must not change the run's state. Several torchrun processes are not interrupted.
         """

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class LoadedModel(NamedTuple):
-    """Loaded model: its name, its backend, and the adapter to sample with, if any."""
+    """Loaded model that does not train."""
 
     name: str
     backend: HuggingFaceBackend
@@ -72,11 +72,11 @@ def load_backend(
 ) -> HuggingFaceBackend:
     """Load a model into this process, and return the backend that samples from it.
 
-    `base` is a local folder, a GGUF file, a hub name, a PEFT adapter, which is loaded on its base,
-    or 'tiny', which is built for the environment of `make_env`. `how` has the settings, `name` is
-    the backend's name in records (None: that of the folder), and `adapter` the name of a PEFT
-    adapter in its PeftModel. Raises BackendError, ConfigError or PolicyError if the model cannot be
-    loaded.
+    `base` is a model or PEFT adapter (folder or hub name), a GGUF file, or 'tiny'. An adapter is
+    loaded under the name `adapter`, on the base that it names. 'tiny' is trained for the
+    environment of `make_env`, and cached on disk. `name` is the backend's name in records, by
+    default the last part of the model's name. Raises BackendError, ConfigError or PolicyError if
+    the model cannot be loaded.
     """
     if base == TINY:
         base = str(tiny.folder(make_env))
@@ -104,11 +104,11 @@ def load_all(
 ) -> list[LoadedModel]:
     """Load models that never train, and return them in the order of `folders`.
 
-    `folders` is model -> 'tiny', folder, hub name or 'CHECKPOINT:model_0', and `how` has the
-    settings, of which a checkpoint's models use only the device. Adapters with one base share it;
-    only bases of adapters are quantized. With `trusted`, code that a checkpoint names may be
-    imported, else UntrustedError. Raises BackendError, ConfigError, CheckpointError or PolicyError
-    if a model cannot be loaded.
+    `folders` is name -> 'tiny', folder, GGUF file, hub name or 'CHECKPOINT:model_0'. Adapters on
+    one base share its backend, and only such bases are quantized. Models of a checkpoint use the
+    device of `how`, and the other settings of their run. Raises BackendError, ConfigError,
+    CheckpointError or PolicyError if a model cannot be loaded. Raises UntrustedError, unless
+    `trusted`, if a checkpoint's model 'tiny' requires an environment that is code.
     """
     unquantized = dataclasses.replace(how, quantization=None)
     bases: dict[str, HuggingFaceBackend] = {}
@@ -141,7 +141,7 @@ def load_all(
 
 
 def in_checkpoint(source: str) -> tuple[Path, str] | None:
-    """Split 'CHECKPOINT:model_0' into (folder, model); None unless the folder is a checkpoint."""
+    """Return (folder, model) of 'CHECKPOINT:model_0'; None if the folder is no checkpoint."""
     folder, _, model = source.rpartition(":")
     return (Path(folder), model) if folder and is_checkpoint(Path(folder)) else None
 
@@ -151,9 +151,10 @@ def checkpoint_modules(
 ) -> tuple[dict[str, HuggingFaceBackend], dict[str, Any]]:
     """Load the models `names` of a checkpoint; return model -> backend and model -> module.
 
-    Adapters of one base share a backend, in which each adapter has its model's name. Raises
-    ConfigError or BackendError if a base or the environment is not loaded, UntrustedError if the
-    environment is code and not `trusted`, and CheckpointError for damaged or other weights.
+    The modules are frozen and have the saved weights. Adapters of one base share a backend, in
+    which each adapter has its model's name. Raises CheckpointError if the checkpoint is missing,
+    damaged or does not fit its bases, and ConfigError, BackendError or PolicyError if a base is not
+    loaded. Raises UntrustedError, unless `trusted`, if 'tiny' requires an environment that is code.
     """
     saved = checkpoint.load(folder)
     config = yaml_file.from_tree(saved.metadata.get("config"))
@@ -194,19 +195,19 @@ def learning_models(
     that trains all weights starts from the adapter merged into its base, with a warning in the log.
 
     Args:
-        models: Section `models`.
+        models: Section `models`, of which `adapters` and the settings of loading are used.
         bases: Model -> base. Only these models are loaded.
         make_env: Constructor of the environment that 'tiny' is built for.
         seed: Seed of the adapters' first weights.
-        play_copies: If True, samplers have copies of the weights, for episodes during an update.
-        given: Model -> (object, which is prepared to train, tokenizer) instead of its base; only
-            without adapters.
+        play_copies: If True, backends sample from copies of the weights, also during an update.
+        given: Model -> (PreTrainedModel, tokenizer) that replaces its base; ignored with adapters.
 
     Returns:
-        Model -> backend; model -> module to train; model -> module that the backend samples from.
+        Model -> backend, which adapters on one base share; model -> module to train; model ->
+        module that the backend samples from. The two modules are one unless `play_copies`.
 
     Raises:
-        ConfigError: If the settings of an adapter differ from `models.adapters`.
+        ConfigError: If a folder is missing, or `models.adapters` does not fit a base.
         BackendError, PolicyError: If a model cannot be loaded.
     """
     how = Loading.of(models)
@@ -258,17 +259,17 @@ def learning_models(
 
 
 def copy_to_play(module: Any) -> Any:
-    """Return a copy in evaluation mode, without gradients, that shares all tensors not trained."""
+    """Return a frozen copy in evaluation mode that shares tensors except trainable parameters."""
     frozen = [one for one in module.parameters() if not one.requires_grad]
     shared = [*frozen, *module.buffers(), *shared_states(module)]
     return copy.deepcopy(module, {id(one): one for one in shared}).eval().requires_grad_(False)
 
 
 def with_model_objects(config: RunConfig, given: Mapping[str, ModelObject]) -> RunConfig:
-    """Return a copy of the configuration with the bases and the dtype of model objects.
+    """Return a copy of the configuration with the sources and the dtype of model objects.
 
-    `given` is model -> (object, tokenizer). Raises ConfigError for an unknown model, an object that
-    is given twice or has no folder or hub name, and dtypes that differ or cannot be trained.
+    `given` is model -> (PreTrainedModel, tokenizer). Raises ConfigError for an unknown model, an
+    object passed twice or without a folder or hub name, or dtypes not all float32 or all bfloat16.
     """
     models = config.models
     if unknown := set(given) - set(models.names):
@@ -300,15 +301,18 @@ class InProcessPublisher(WeightPublisher):
     """Publisher for backends that sample from modules of this process."""
 
     backends: Mapping[str, HuggingFaceBackend]
-    """Model or pool -> backend."""
+    """Model or opponent pool -> backend."""
     snapshots: Mapping[str, Any]
-    """Model or pool -> module that receives copies of the weights. The backend of any other model
-    samples from the module that trains."""
+    """Model or opponent pool -> module that receives copies of published weights. The backend of
+    any other model samples from the module that trains."""
     adapters: frozenset[str]
-    """Models and pools that are adapters of their backend's model."""
+    """Models and opponent pools that sample with the adapter of the same name."""
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Copy tensors to the snapshot of `name`, if any, and set its version, between batches."""
+        """Copy tensors into parameters of `snapshots[name]`, if any, and set the version.
+
+        Other tensors are ignored. Blocks until the backend has sampled its current batch.
+        """
         backend = self.backends[name]
         with backend.lock:
             if name in self.snapshots:
@@ -333,26 +337,29 @@ class SamplerStart:
     logs: Path | None = None
     """Folder for logs of servers; None is a folder in the cache."""
     learns_here: bool = True
-    """True if the models train in this process; otherwise publications contain their weights."""
+    """True if the models train in this process. If False, samplers copy published weights."""
     given: Mapping[str, ModelObject] = field(default_factory=dict)
-    """Model -> model object to train; only for backends that are IN_PROCESS."""
+    """Model -> (PreTrainedModel, tokenizer) to train; only if the backend is IN_PROCESS."""
 
 
 @dataclass(frozen=True)
 class Samplers:
-    """Samplers of a run's models: modules, backends, publisher, and function that ends servers."""
+    """Opened samplers of a run's models in training and opponent pools."""
 
     modules: Mapping[str, Any]
-    """Model -> module of its learner, if it trains in this process."""
+    """Model -> module to train, if it trains in this process."""
     backends: Mapping[str, Any]
-    """Model, opponent pool, or frozen model that the backend opened -> its backend."""
+    """Model in training, opponent pool, or frozen model on the same servers -> its backend."""
     publisher: WeightPublisher
     close: Callable[[], None] = lambda: None
     """Function that ends the servers of the samplers."""
 
 
 def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load and return the samplers of training models and opponent pools, in this process."""
+    """Load the models in training, and a module per opponent pool, into this process.
+
+    Raises the errors of `learning_models`.
+    """
     section = config.backend
     assert isinstance(section, TransformersBackendConfig)
     models, pools = config.models, config.opponent_pools
@@ -375,10 +382,10 @@ def open_samplers(config: RunConfig, start: SamplerStart) -> Samplers:
 def build_backends(
     config: RunConfig, start: SamplerStart, samplers: Samplers | None = None
 ) -> Players:
-    """Load every model of a run once, and return them as Players.
+    """Load every model of a run once, frozen models included, and return them as Players.
 
-    `samplers` are those of the models that train, if another process manages them; None opens them
-    with the arguments `start`. Raises the errors of `load_all` if a model cannot be loaded.
+    `samplers` are those of the models in training; None opens those of the section `backend` with
+    the arguments `start`. Raises the errors of `load_all`, after closing the samplers.
     """
     models = config.models
     chat = {n: api_model(base) for n, base in models.frozen_models.items() if is_api_name(base)}

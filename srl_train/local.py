@@ -23,9 +23,7 @@ from srl_train.samples import JointState
 LARGEST_RATIO = 4.0
 """Largest ratio of new to sampling probability of a token, for samples of older weights.
 
-The clipped surrogate bounds the ratio only for positive advantages. TRL's `delta` also bounds it
-for negative ones, as dual-clip PPO (Ye et al. 2020, sec. 3.2). The value is that of INTELLECT-2
-(Prime Intellect 2025)."""
+TRL's `delta` bounds it also for negative advantages (dual-clip PPO, Ye et al. 2020, sec. 3.2)."""
 
 
 def local_parts(
@@ -35,10 +33,11 @@ def local_parts(
     server_logs: Path | None,
     models: Mapping[str, ModelObject],
 ) -> Parts:
-    """Load all models and return engine, players and learners of this (torchrun) process.
+    """Load a run's models; return an engine with them and their learners.
 
     `server_logs` is the folder for logs of model servers, None a folder in the cache; `models`
-    replace the configured bases, by model name.
+    replace bases, by model name. Raises ConfigError for a policy that cannot play, and the errors
+    of `build_backends` and `build_learners`.
     """
     make_env = settings.make_env
     sampling = build_sampling(config, matchmaking)
@@ -68,9 +67,11 @@ def build_learners(
     matchmaking: Matchmaking,
     sampling: Mapping[str, Sampling],
 ) -> dict[str, Learner]:
-    """Return model -> learner, built for its module and tokenizer, which are by model name.
+    """Return model -> learner, for each entry of `modules` (model -> module to train).
 
     With FSDP in several processes, modules are first sharded in place. `sampling` is by agent.
+    Raises ConfigError for options that TRL or the optimizer rejects, and TrainingError if a module
+    cannot be sharded or accelerate has other processes.
     """
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
@@ -99,9 +100,10 @@ def build_learners(
 
 
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
-    """Estimate a model's number of updates, at least 1: one per round, or per sample budget.
+    """Estimate a model's number of updates in the whole run, at least 1.
 
-    `agents` is the mean number of agents that the model plays in an episode.
+    It is the number of samples divided by the model's budget, by default the samples of a round,
+    at least the group size. `agents` is the mean number of agents of the model in an episode.
     """
     samples = agents * config.rollout.episodes
     budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))
@@ -109,7 +111,7 @@ def planned_updates(config: RunConfig, model: str, agents: float) -> int:
 
 
 def joint_state(make_env: Callable[[], Any]) -> JointState | None:
-    """Return agents and size of the environment's joint state, or None if it has no state()."""
+    """Return agents and length of `state()` in a new environment, or None if it has no state()."""
     with closing(make_env()) as env:
         env.reset(seed=0)
         try:

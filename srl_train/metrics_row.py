@@ -35,10 +35,11 @@ def metrics_row(
     updates: Mapping[str, UpdateStats],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the row of metrics.jsonl of the round `played`.
+    """Return the row of metrics.jsonl of the round `played`, after the models' updates.
 
-    Rewards are means per agent and step, returns are means per agent and episode. `updates` is
-    model -> statistics, `seconds` has times of "rollout" and "train". Means without data are None.
+    Rewards are means per agent and step, returns are means per agent and episode; None without
+    data. Episodes that are not used for training are only counted. `seconds` has the times of
+    "rollout" and "train".
     """
     kept, left_out = played.kept, played.left_out
     steps = [step for episode in kept for turn in episode.turns for step in turn]

@@ -1,8 +1,7 @@
 """Reward modes: pure functions from the raw rewards of one episode to training rewards.
 
 Agents are in the environment's order; an agent that leaves early has fewer steps, and one that
-joins late has nan before its first step. Raw rewards are never changed in place and are always
-logged next to the shaped ones.
+joins late has nan before its first step.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ class Mode:
     """Reward mode: functions from raw to training rewards, with explicit state."""
 
     shape: Callable[[Rewards, Teams, ModeState], dict[str, list[float]]]
-    """(raw rewards of one episode, teams, state) -> shaped rewards per step."""
+    """(raw rewards of one episode, teams, state) -> agent to its shaped reward per step."""
     init: Callable[[], ModeState] = dict
     """() -> the state before the first round."""
     update: Callable[[ModeState, float | None], ModeState] = lambda state, rate: state
-    """(state, cooperation rate of the round or None) -> next state."""
+    """(state, cooperation rate of the round or None) -> next state; after each round."""
     speaks_first: Callable[[Sequence[str], Teams], dict[str, tuple[str, ...]]] = (
         lambda agents, teams: {}
     )
-    """(agents, teams) -> leader to the agents that receive its message before they decide."""
+    """(agents, teams) -> {leader: agents that receive its message before they decide}."""
 
 
 def raw() -> Mode:
-    """Return the mode that keeps the environment's rewards."""
+    """Return the mode whose training rewards are the environment's rewards."""
     return Mode(lambda rewards, teams, state: {a: list(values) for a, values in rewards.items()})
 
 
@@ -55,8 +54,8 @@ def zero_sum() -> Mode:
     """Return the mode with the team's mean reward minus the rivals' mean reward, at every step.
 
     Rivals are the agents of all other teams; without teams every agent is a team. Both means are
-    over the agents that have the step, and the rivals' mean is 0 if none has it. With two teams of
-    equal size the rewards of every step add up to 0.
+    over the agents that have the step, and the rivals' mean is 0 if none has it. The rewards of
+    a step add up to 0 if there are two teams of equal size and all agents have it.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
@@ -77,8 +76,8 @@ def zero_sum() -> Mode:
 def cooperative(cooperation_strength: float = 0.6) -> Mode:
     """Return the mode (1 - k) * own reward + k * team mean, with k the `cooperation_strength`.
 
-    The mean is over the agents of the team (all agents if there are no teams) that have the step,
-    including the agent itself. k = 0 keeps rewards; with k = 1 the team shares one reward.
+    The mean is over the agents of the team that have the step, including the agent itself. Without
+    teams it is over all agents.
     """
     return Mode(
         lambda rewards, teams, state: _blended(
@@ -88,10 +87,10 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
 
 
 def competitive(competition_intensity: float = 0.4) -> Mode:
-    """Return the mode that adds k * (n - rank) / n to each agent's last reward, k the intensity.
+    """Return the mode that adds a bonus for the rank of its return to an agent's last reward.
 
-    Rank 1 has the highest raw return of the episode; equal returns share their mean rank, so the
-    sum of the bonuses does not depend on ties. The n agents with a step are ranked without teams.
+    The bonus is `competition_intensity` * (n - rank) / n, for the n agents with a step; teams have
+    no effect. Rank 1 has the highest raw return of the episode; equal returns have their mean rank.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
@@ -112,9 +111,8 @@ def competitive(competition_intensity: float = 0.4) -> Mode:
 def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4) -> Mode:
     """Return the mode (1 - b) * `cooperative` + b * `competitive` reward, with their arguments.
 
-    The balance b starts at BALANCE_START and follows the cooperation rate of each round:
-    b <- (1 - BALANCE_RATE) * b + BALANCE_RATE * rate. More cooperation leads to more competition. A
-    round without a cooperation rate (an environment without cooperate and compete) keeps b.
+    The balance b starts at 0.5 and follows the cooperation rate of each round:
+    b <- 0.9 * b + 0.1 * rate. A round without a cooperation rate keeps b.
     State: {"balance": b}, 0 <= b <= 1.
     """
     cooperation, competition = cooperative(cooperation_strength), competitive(competition_intensity)
@@ -143,12 +141,9 @@ def mixed(cooperation_strength: float = 0.6, competition_intensity: float = 0.4)
 def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -> Mode:
     """Return the mode in which one agent per team leads and receives the team's mean reward.
 
-    Followers receive their leader's message before they decide, and the reward of the cooperative
-    mode. The leader of a team is its first agent; `leader` chooses another agent of that team.
-    Without teams all agents are one team.
-
-    Raises:
-        ConfigError: By the functions of the mode, if `leader` is not an agent.
+    Followers receive their leader's message before they decide, and the reward of `cooperative`.
+    A team's leader (without teams: of all agents) is its first agent, or `leader` in its team.
+    The mode's functions raise ConfigError if `leader` is not an agent.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
@@ -178,7 +173,10 @@ MODES: Mapping[str, Callable[[Any], Mode]] = {
 
 
 def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
-    """Return agent -> (n - rank) / n of n agents; rank 1 is highest, ties have their mean rank."""
+    """Return agent -> (n - rank) / n, for the n agents in `returns`.
+
+    Rank 1 has the highest return. Equal returns have their mean rank.
+    """
     count = len(returns)
     bonuses = {}
     for agent, value in returns.items():

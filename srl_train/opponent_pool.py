@@ -1,9 +1,7 @@
 """Opponent pools: past snapshots of the models for self-play and leagues.
 
-Draws are uniform (fictitious self-play, Heinrich et al. 2015), prefer harder snapshots (prioritized
-fictitious self-play, Vinyals et al. 2019), or follow the Nash equilibrium of the episodes between
-snapshots (policy-space response oracles, Lanctot et al. 2017). A pool of several models' snapshots
-is a league.
+Draws are uniform (Heinrich et al. 2015), prefer harder snapshots (Vinyals et al. 2019), or follow
+the Nash equilibrium of the episodes between snapshots (Lanctot et al. 2017).
 """
 
 from __future__ import annotations
@@ -36,17 +34,18 @@ PFSP_EXPONENT = 2.0
 
 @dataclass
 class Snapshot:
-    """Weights of a model after a round, and results against them."""
+    """Past weights of a model, and the results of episodes against them."""
 
     model: str
     round: int
-    """Number of rounds before the snapshot."""
+    """Number of complete rounds before the snapshot."""
     weights: Weights
     games: int = 0
+    """Number of training episodes against the snapshot."""
     won: float = 0.0
-    """Episodes that the training models won against the snapshot; a draw counts half."""
+    """Number of these that the models in training won; a draw counts half."""
     leads: dict[str, float] = field(default_factory=dict)
-    """Name of an older snapshot -> mean return of this one minus its, for draws by equilibrium."""
+    """Name of older snapshot -> mean return minus its mean return, with draw nash."""
 
     @property
     def name(self) -> str:
@@ -55,16 +54,14 @@ class Snapshot:
 
     @property
     def win_rate(self) -> float:
-        """Win rate of models in training against this snapshot: (won + 1) / (episodes + 2)."""
+        """Win rate of models in training against this snapshot: (won + 1) / (games + 2)."""
         return (self.won + 1.0) / (self.games + 2.0)
 
 
 class OpponentPool:
-    """Snapshots of one or more models, one of which plays the pool's agents at a time."""
+    """Pool of snapshots of models, one of which at a time plays the agents assigned to the pool."""
 
-    def __init__(
-        self, name: str, config: PoolConfig, publisher: WeightPublisher | None = None
-    ) -> None:
+    def __init__(self, name: str, config: PoolConfig, publisher: WeightPublisher) -> None:
         self.name = name
         self.seated: str | None = None
         """Name of the snapshot whose weights are published, if there is one."""
@@ -75,13 +72,13 @@ class OpponentPool:
 
     @property
     def nash_episodes(self) -> int:
-        """Number of episodes of two snapshots per assignment of agents; 0 unless draw is nash."""
+        """Number of episodes per pair of snapshots and side; 0 unless `draw` is nash."""
         return self._config.nash_episodes if self._config.draw == "nash" else 0
 
     def grow(self, rounds: int, weights: Mapping[str, Weights]) -> None:
-        """Add copies of the models' weights, by model, if they are due after `rounds` rounds.
+        """Add a snapshot of each model of the pool, if due after `rounds` rounds.
 
-        Beyond the number to keep, a model's oldest snapshot except its first is dropped.
+        `weights` (by model) are copied. A model keeps its first and its `keep` newest snapshots.
         """
         if not self.grows_at(rounds):
             return
@@ -94,23 +91,22 @@ class OpponentPool:
                 self.snapshots.remove(snapshots[1])
 
     def grows_at(self, rounds: int) -> bool:
-        """Return True if snapshots are due after `rounds` rounds and do not exist yet."""
+        """Return True if `rounds` is a multiple of the setting `every` and has no snapshot yet."""
         return not rounds % self._config.every and all(s.round != rounds for s in self.snapshots)
 
     def draw(self, rng: np.random.Generator) -> str:
-        """Draw a snapshot with the probabilities `chances`, and return its name."""
+        """Draw a snapshot with the probabilities of `chances`; return its name, as "model_0@10"."""
         chances = self.chances()
         return self.snapshots[int(rng.choice(len(chances), p=chances))].name
 
     def seat(self, name: str) -> None:
-        """Publish the weights of snapshot `name`, which then plays, unless they are published."""
+        """Publish the weights of the snapshot `name`, which then plays, unless it plays already."""
         if self.seated != name:
-            assert self._publisher is not None
             self._publisher.publish(self.name, name, self._named[name].weights)
             self.seated = name
 
     def chances(self) -> list[float]:
-        """Return the probability of each of `snapshots` in the next draw, by the setting `draw`."""
+        """Return the probability of each snapshot in the next draw, in the order of `snapshots`."""
         if self._config.draw == "nash":
             return list(_equilibrium(tuple(map(tuple, self.payoffs().tolist()))))
         if self._config.draw == "latest":
@@ -123,7 +119,10 @@ class OpponentPool:
         return [score / math.fsum(scores) for score in scores]
 
     def payoffs(self) -> NDArray[np.float64]:
-        """Return the antisymmetric matrix of leads in mean return, row's over column's snapshot."""
+        """Return the matrix of mean return of the row's snapshot minus the column's.
+
+        Rows and columns are in the order of `snapshots`. Requires draw "nash".
+        """
         leads = np.zeros((len(self.snapshots), len(self.snapshots)))
         for row, newer in enumerate(self.snapshots):
             for column, older in enumerate(self.snapshots[:row]):
@@ -133,18 +132,19 @@ class OpponentPool:
     def record_lead(
         self, newer: Snapshot, older: Snapshot, places: Sequence[Sequence[Episode]]
     ) -> None:
-        """Record the newer snapshot's mean lead in return over the older one, in `newer.leads`.
+        """Record the newer snapshot's mean return minus the older one's, in `newer.leads`.
 
-        `places` are the episodes of each assignment of agents; all assignments weigh the same.
+        `places` has a list of episodes per assignment of agents; all lists have equal weight.
+        The pool plays the older snapshot, and the model of `newer` the newer one.
         """
         leads = [np.mean([self._lead(e, [newer.model]) for e in played]) for played in places]
         newer.leads[older.name] = float(np.mean(leads))
 
     def record_results(self, episodes: Iterable[Episode], learners: Sequence[str]) -> None:
-        """Add episodes to the numbers of played and won episodes of their snapshots.
+        """Add episodes, none of them failed, to `games` and `won` of the snapshots in them.
 
-        An episode is won if the mean return of the models `learners` exceeds the snapshot's, which
-        `extra["opponents"]` names; a draw counts half. Episodes without both sides are ignored.
+        An episode is won if the mean return of the agents of `learners` (names of models) exceeds
+        that of the pool's agents, half if equal. Episodes without one of the sides are ignored.
         """
         named = self._named
         for episode in episodes:
@@ -155,7 +155,7 @@ class OpponentPool:
                 met.won += 0.5 if lead == 0 else float(lead > 0)
 
     def state(self) -> list[dict[str, Any]]:
-        """Return each snapshot's fields as a dictionary, with live tensors, for a checkpoint."""
+        """Return the fields of each snapshot, not copied, as dictionaries for a checkpoint."""
         return [vars(snapshot) for snapshot in self.snapshots]
 
     def load_state(
@@ -163,8 +163,8 @@ class OpponentPool:
     ) -> None:
         """Replace the snapshots by those of a checkpoint after `rounds` rounds; publish none.
 
-        `models` is model -> current weights, to compare names and shapes. Raises CheckpointError if
-        the snapshots do not fit; the pool is then unchanged.
+        `models` is model -> current weights, whose names, shapes and types are compared. Raises
+        CheckpointError if the snapshots do not fit; the pool is then unchanged.
         """
         before, self.snapshots = self.snapshots, list(snapshots)
         try:

@@ -14,11 +14,11 @@ from srl_envs.text import TextView
 
 
 class InWords:
-    """Policy that also records the text of its actions, so that language models can imitate it.
+    """Wrapper of a policy that adds the text of the action to decisions without text.
 
     Args:
         policy: Policy that chooses the actions.
-        view: Text view of the environment.
+        view: Text view of the environment, whose answers are the texts of its discrete actions.
     """
 
     def __init__(self, policy: SyncPolicy, view: TextView) -> None:
@@ -26,13 +26,13 @@ class InWords:
         self._policy, self._view = policy, view
 
     def start(self, seed: int) -> Any:
-        """Return the policy's memory for a new episode."""
+        """Return the wrapped policy's memory at the start of an episode."""
         return self._policy.start(seed)
 
     def act(
         self, seen: Sequence[AgentObservation], states: Sequence[Any]
     ) -> tuple[list[Decision], list[Any]]:
-        """Return the policy's decisions, with text added where it is None, and new memories."""
+        """Return the wrapped policy's decisions, with missing texts added, and new memories."""
         decisions, memories = self._policy.act(seen, states)
         spoken = [
             choice
@@ -50,20 +50,21 @@ class PlannedGames:
     env_seeds: Sequence[int]
     policy_seeds: Sequence[int]
     options: Sequence[Mapping[str, Any]]
-    """Options of the environments' resets."""
+    """Options of `env.reset`."""
     seatings: Sequence[Mapping[str, str]]
     """Agent to the name of its player."""
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Entries of every episode's `extra`."""
+    """Data that all records contain in `Episode.extra`."""
     record_states: bool = False
+    """True to record the joint state before each step."""
     in_words: bool = False
-    """Record scripted actions in words, so that models can learn from them."""
+    """True to record scripted actions as text too, so that models can learn from them."""
 
     def __len__(self) -> int:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes with the indices `numbers`, in this order, and `changed` fields."""
+        """Return the episodes at the indices `numbers`, with the other fields in `changed`."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],
@@ -76,10 +77,9 @@ class PlannedGames:
     def policies(
         self, policies_of: Callable[[Mapping[str, str]], Mapping[str, Policy]], view: TextView
     ) -> list[Mapping[str, Policy]]:
-        """Return agent -> policy for each episode.
+        """Return agent -> policy for each episode: the result of `policies_of` for its seating.
 
-        With `in_words`, policies that are not asynchronous are wrapped in InWords. `policies_of`
-        maps agent -> player to agent -> policy; `view` is the game's text view.
+        With `in_words`, policies that are not asynchronous are wrapped in InWords (with `view`).
         """
         policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:

@@ -1,7 +1,6 @@
 """Parsing of players' names, and the settings with which their models are loaded and sampled.
 
-Names have the same meaning in the seats of a training run and in `srl eval`, `play`, `crossplay`,
-`collect` and `exploit`. Parsing a name loads no model and imports no policy.
+Names have the same meaning in the seats of a training run and in the commands of `srl`.
 """
 
 from __future__ import annotations
@@ -44,27 +43,27 @@ class PlayerSpec:
     name: str
     """Name as it was written."""
     kind: Literal["scripted", "tiny", "folder", "hub", "run", "api"]
+    """Kind of the player; a checkpoint has the kind "run", a GGUF file "folder"."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Only the name of a
-    run or checkpoint has several models."""
+    """Model -> 'tiny', folder, hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL. Empty for a
+    scripted policy; several models only for a run or checkpoint."""
     run: Path | None = None
-    """Folder of the run or checkpoint, for its models."""
+    """Folder of the run or checkpoint; None for other kinds."""
 
 
 def parse_player(name: str) -> PlayerSpec:
-    """Parse the name of a player.
+    """Parse the name of a player, without importing a policy or searching the hub.
 
     A name is one of these; a run's folder takes precedence over a module of the same name:
 
-    - a scripted policy, or 'module:Class', a policy of the user's own; of 'a|b', each episode
-      draws one
+    - a scripted policy, or 'module:Class', the user's policy; of 'a|b', each episode draws one
     - 'tiny'
     - a folder with a model or PEFT adapter, a GGUF file, or a hub name OWNER/NAME[@REVISION]
     - a folder of a run or of one of its checkpoints; 'RUN:model_2' is one model of either
     - BACKEND:MODEL, such as 'openai:gpt-5-mini'
 
-    Raises ConfigError if no player has this name, and UntrustedError if loading is restricted to
-    this library (`loading.closed`) and the player is not part of it.
+    Raises ConfigError for any other name, a missing folder, or a run without this model. Within
+    `srl_envs.loading.closed`, raises UntrustedError except for names in POLICIES and 'tiny'.
     """
     if all(one in POLICIES for one in alternatives(name)):
         return PlayerSpec(name, "scripted")
@@ -101,11 +100,11 @@ def parse_player(name: str) -> PlayerSpec:
 
 
 def base_named(setting: str, base: str) -> str:
-    """Return the source of the model `base`, which the configuration's `setting` names.
+    """Return the source of the model that `base` names; `setting` is the setting's dotted name.
 
-    The source is 'tiny', an absolute folder, a hub name, 'CHECKPOINT:model_0' or BACKEND:MODEL.
-    Raises ConfigError if the name has several models or none, or if `models.base` is in a
-    checkpoint: training starts from the folder of a model.
+    The source is 'tiny', an absolute path of a folder or GGUF file, a hub name, the absolute path
+    'CHECKPOINT:model_0' or BACKEND:MODEL. Raises the errors of `parse_player`, and ConfigError if
+    the name has several models or none, or "models.base" is a model in a checkpoint.
     """
     if base != TINY and not any(mark in base for mark in "/:") and not Path(base).exists():
         return base  # a hub name without an owner
@@ -127,10 +126,10 @@ def base_named(setting: str, base: str) -> str:
 
 
 def refuse_missing_folder(name: str) -> None:
-    """Raise ConfigError if the name is the path of a folder that does not exist.
+    """Raise ConfigError if `name` is a path, not a hub name, and does not exist.
 
-    A misspelled path must not start a download. NAME/NAME is a hub name unless a folder NAME
-    exists.
+    Names that begin with "/", ".", "~" or "runs/", or have several "/", are paths. OWNER/NAME is a
+    path only if the folder OWNER exists. "@REVISION" is ignored.
     """
     name = name.partition("@")[0]
     place = Path(name).expanduser()
@@ -140,9 +139,9 @@ def refuse_missing_folder(name: str) -> None:
 
 
 def models_of_run(folder: Path) -> dict[str, str]:
-    """Return model -> folder for a run, 'CHECKPOINT:model_0' for a checkpoint, sorted by number.
+    """Return model -> source, sorted by number: a folder, or for a checkpoint 'FOLDER:model_0'.
 
-    Raises ConfigError if the folder of a run has no models.
+    `folder` is that of a run or checkpoint. Raises ConfigError if a run has no saved models.
     """
     # Of two models, the one with the shorter name has the lower number.
     paths = sorted((folder / "models").glob("*"), key=lambda path: (len(path.name), path.name))
@@ -163,7 +162,7 @@ def _is_model(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Loading:
-    """Arguments of HuggingFaceBackend.load."""
+    """Settings with which models are loaded: arguments of HuggingFaceBackend.load."""
 
     device: str = "auto"
     dtype: str = "auto"
@@ -195,8 +194,8 @@ class ModelSettings:
     def of(cls, models: ModelsConfig, *, trusted: bool = True) -> ModelSettings:
         """Return the ModelSettings of the section `models`.
 
-        If `models.context` names a function, raises UntrustedError unless `trusted`, and
-        EnvConfigError if it is not found.
+        If `models.context` is MODULE:FUNCTION, the function is imported. This raises UntrustedError
+        unless `trusted`, and EnvConfigError if it is not found.
         """
         context = context_function(models.context, models.context_steps, trusted=trusted)
         sampling, loading = models.sampling.build(), Loading.of(models)
@@ -210,9 +209,9 @@ class ModelSettings:
         constrained: bool | None = None,
         device: str | None = None,
     ) -> ModelSettings:
-        """Return a copy with these values, for all agents; None keeps a value.
+        """Return a copy with these values for all agents, except None; ConfigError if out of range.
 
-        `device` is 'auto', 'cpu' or 'cuda'. Raises ConfigError for a value out of range.
+        `device` ('auto', 'cpu' or 'cuda') is not checked.
         """
         given = {"temperature": temperature, "max_new_tokens": max_new_tokens}
         changes: dict[str, Any] = {n: value for n, value in given.items() if value is not None}
@@ -229,11 +228,10 @@ class ModelSettings:
 
 
 def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
-    """Return the settings of the models of a run or checkpoint.
+    """Return the settings in the section `models` of the run or checkpoint in the folder `place`.
 
-    Only the section `models` is read, because other sections may name objects passed to the run.
-    Raises ConfigError or CheckpointError if `models` cannot be read, and the errors of
-    `ModelSettings.of`.
+    Without such a section they are the defaults. Raises ConfigError or CheckpointError if the
+    section cannot be read, and the errors of `ModelSettings.of`.
     """
     from srl_train.config.models import ModelsConfig
     from srl_train.config.yaml_file import section_from_tree
@@ -245,9 +243,10 @@ def settings_of_run(place: Path, *, trusted: bool = False) -> ModelSettings:
 
 
 def config_tree(place: Path) -> Any:
-    """Return a run's or checkpoint's configuration as plain data, None if a checkpoint has none.
+    """Return the configuration of the run or checkpoint in the folder `place` as plain data.
 
-    Raises ConfigError if a run's file is missing or unreadable, CheckpointError for a checkpoint.
+    It is None for a checkpoint without one. Raises ConfigError if the file of a run is missing or
+    unreadable, and CheckpointError for a damaged checkpoint.
     """
     if is_checkpoint(place):
         from srl_train.checkpoints import load_metadata  # imports torch

@@ -38,20 +38,20 @@ SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 
 @dataclass
 class Resolver:
-    """Builder of policies from player specs; each model except 'tiny' is loaded once."""
+    """Builder of policies from PlayerSpecs; each model except 'tiny' is loaded once."""
 
     settings: ModelSettings | None = None
-    """Settings of models without a run; None is DEFAULT_SAMPLING or API_SAMPLING."""
+    """Settings of models without a run; by default DEFAULT_SAMPLING, or API_SAMPLING for APIs."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `ModelSettings.overridden`, for all models."""
     trusted: bool = False
-    """Permission to import code that a checkpoint's configuration names."""
+    """Permission to import code that the configuration of a run or checkpoint names."""
     full_names: bool = False
-    """True if policies are named by their sources, not by the models in their run."""
+    """True to name policies of models by their sources, False by their names in the run."""
     scripted: Callable[[str, Any], Policy] = classic_policy
     """(name, environment) -> scripted policy."""
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
-    """Name of an API player -> its opened model. Missing entries are added when needed."""
+    """Name of an API player -> its opened model. `policies` adds missing entries."""
     _loaded: dict[str, list[LoadedModel]] = field(default_factory=dict)
 
     def policies(
@@ -59,9 +59,9 @@ class Resolver:
     ) -> list[Policy]:
         """Return a player's policies: one, or one per model of a run, in the order of its sources.
 
-        Models are loaded at a player's first call, 'tiny' at every call. `agents` are those that
-        the player controls; None is all agents. Raises PolicyError, BackendError or ConfigError if
-        a policy or model cannot play the environment, and UntrustedError as `settings_of`.
+        Models are loaded at a player's first call, 'tiny' at every call. `agents` limits an API
+        model's settings to these agents. Raises PolicyError, BackendError or ConfigError if a
+        player cannot play, and the errors of `load_all` and `settings_of`.
         """
         with closing(make_env()) as env:
             if player.kind == "scripted":
@@ -111,10 +111,10 @@ class Resolver:
     def by_agent(
         self, players: Mapping[str, PlayerSpec], make_env: Callable[[], Any]
     ) -> dict[str, Policy]:
-        """Return agent -> policy for `players`, which is agent -> player.
+        """Return agent -> policy for `players` (agent -> player), in the same order.
 
-        Agents with the same player share its policy. If the player is a run, its models are
-        assigned to these agents in turn. Raises the errors of the method `policies`.
+        Agents with the same player share its policy. If the player is a run with several models,
+        these agents receive the models in turn. Raises the errors of the method `policies`.
         """
         agents_of: dict[str, list[str]] = {}
         for agent, player in players.items():
@@ -126,10 +126,10 @@ class Resolver:
         return {agent: built[agent] for agent in players}
 
     def settings_of(self, player: PlayerSpec) -> ModelSettings:
-        """Return the settings of a player's models: those of its run, or `settings`, overridden.
+        """Return the settings of a player's models: those of its run or `settings`, then overrides.
 
-        Raises ConfigError for an override that is out of range or that an API model lacks, and the
-        errors of `settings_of_run` for a run.
+        Raises ConfigError for an override that is out of range, and for an API model if answers are
+        constrained. Raises the errors of `settings_of_run` for a run.
         """
         sampling = API_SAMPLING if player.kind == "api" else DEFAULT_SAMPLING
         given = self.settings or ModelSettings(sampling)
@@ -144,9 +144,9 @@ class Resolver:
         return settings
 
     def record(self, player: PlayerSpec) -> dict[str, Any]:
-        """Return a player's "kind", and for models "sampling" and other settings, as plain data.
+        """Return a player's "kind" and, for models, their sources and settings as plain data.
 
-        An API model, of which `policies` must be called before, has its "usage" so far.
+        An API model, after a call of `policies`, has only "sampling" and "usage" (tokens so far).
         """
         if not player.sources:
             return {"kind": player.kind}
@@ -171,10 +171,10 @@ class Resolver:
 
 
 def matchmaking_of(config: RunConfig, env: Any) -> Matchmaking:
-    """Build the assignment of a run's models to the agents of the environment `env`.
+    """Build the assignment of a run's players to the agents of the environment `env`.
 
-    Raises ConfigError for an unknown agent or player, a policy reserved for evaluation, or models
-    that cannot be matched by `matchmaking`.
+    Raises ConfigError for an unknown agent or player, a policy reserved for evaluation, or a model
+    without an agent.
     """
     known = (*config.models.names, *config.models.frozen_models, *config.opponent_pools)
     refuse_partners(config.seats, known, env)
@@ -189,7 +189,7 @@ def refuse_partners(seats: Mapping[str, str], models: tuple[str, ...], env: Any)
     """Raise ConfigError for an unknown player, or a scripted policy reserved for evaluation.
 
     `seats` is agent -> player; `models` are the names of models, frozen models and opponent pools.
-    Any 'module:Class' is known. The error lists the scripted policies that can play `env`.
+    Any 'module:Class' is accepted. The error lists the scripted policies that can play `env`.
     """
     offered = ", ".join([*sorted({*models, *names(env, holdout=False)}), "MODULE:CLASS"])
     for agent, player in seats.items():
@@ -206,7 +206,7 @@ def build_sampling(config: RunConfig, matchmaking: Matchmaking) -> dict[str, Sam
     """Return agent -> sampling arguments, for all agents of a run.
 
     Raises ConfigError if `models.agent_sampling` names an unknown agent, or if a model in training
-    has several temperatures or temperature 0, with which it cannot train.
+    has several temperatures or temperature 0.
     """
     models, agents = config.models, matchmaking.agents
     for agent in models.agent_sampling:
@@ -235,8 +235,7 @@ def policies_by_seats(
     """Return a function that builds agent -> policy from agent -> player name, with a cache.
 
     Agents whose models have the same backend share a policy object, which samples their answers in
-    one batch. The function raises ConfigError for a policy that cannot play. `players` are the
-    loaded models, `view` is the environment's text view, and `sampling` is by agent.
+    one batch. The function raises ConfigError for a policy that cannot play.
     """
     from srl_agents.llm.text_policy import TextPolicy
 

@@ -17,8 +17,8 @@ from srl_train.run import Run
 def grow_pools(run: Run, rounds: int) -> None:
     """Add the snapshots that are due after `rounds` rounds to the run's opponent pools.
 
-    Pools that draw by Nash equilibrium also publish and play the new snapshots against the older
-    ones. Raises TrainingError if too many of these episodes failed; no snapshot is then added.
+    If draw is nash, new and older snapshots play episodes, which changes the published snapshots.
+    Raises TrainingError if too many episodes fail, or EpisodeTimeout; no snapshot is then added.
     """
     if not growth_is_due(run, rounds):
         return
@@ -43,7 +43,10 @@ def growth_is_due(run: Run, rounds: int) -> bool:
 
 
 def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict[str, str]]:
-    """Return pool -> drawn snapshot, per group; pools that draw per round have one for all."""
+    """Return pool -> name of a drawn snapshot, for each group.
+
+    Pools whose `draw_each` is "round" have one snapshot in all groups.
+    """
     sections = run.config.opponent_pools
     drawn = {n: pool.draw(rng) for n, pool in run.pools.items() if sections[n].draw_each == "round"}
     return [
@@ -53,24 +56,18 @@ def draw_opponents(run: Run, rng: np.random.Generator, groups: int) -> list[dict
 
 
 def load_opponents(run: Run, opponents: Mapping[str, str]) -> None:
-    """Publish snapshots, given as pool -> name, to the samplers of their pools."""
+    """Publish snapshots to the samplers of their pools; `opponents` is pool -> snapshot's name."""
     for pool, snapshot in opponents.items():
         run.pools[pool].seat(snapshot)
 
 
 def load_first_opponents(run: Run) -> None:
-    """Publish every pool's first (oldest) snapshot, so that evaluations have equal opponents."""
+    """Publish each pool's oldest snapshot. Each pool must have one."""
     for pool in run.pools.values():
         pool.seat(pool.snapshots[0].name)
 
 
 def _play_snapshots(run: Run, pool: OpponentPool, rounds: int) -> None:
-    """Play a pool's snapshots of this round against all older ones, and record their leads.
-
-    A new snapshot is played by its model, which has the same weights: first all agents of models in
-    training, then, from the same starts, the pool's agents. Raises TrainingError if too many
-    episodes failed.
-    """
     rng = seeding.generator(run.config.seed, "pool_games", rounds)
     count = pool.nash_episodes
     env_seeds, policy_seeds = seeding.of_games(rng, count)

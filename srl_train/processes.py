@@ -2,9 +2,6 @@
 
 In a single process, all functions return immediately. With several processes, all of them must call
 the functions that exchange values. See docs/training/processes.md.
-
-The collectives use torch.distributed and not accelerate's PartialState, which is a singleton that
-fixes the device on its first use; TRL's trainers build it with their own arguments.
 """
 
 from __future__ import annotations
@@ -26,13 +23,11 @@ TIMEOUT = timedelta(minutes=30)
 
 
 def start(device: str, threads: int = 1) -> int:
-    """Join the process group that the environment announces; return its size, or 1 without one.
+    """Join the process group that WORLD_SIZE announces; return its size, or 1 without one.
 
-    With CUDA, unless `device` is "cpu", each process uses the GPU of its LOCAL_RANK. In a group,
-    OMP_NUM_THREADS is set to `threads`, the CPU threads per process, unless it has a value.
-
-    Raises:
-        TrainingError: If variables of torchrun are missing.
+    Blocks until all processes have joined. With CUDA, unless `device` is "cpu", each process uses
+    the GPU of its LOCAL_RANK. In a group, OMP_NUM_THREADS is set to `threads` unless it has a
+    value. Raises TrainingError if other variables of torchrun are missing.
     """
     announced = _announced()
     if announced == 1 or dist.is_initialized():
@@ -56,7 +51,7 @@ def start(device: str, threads: int = 1) -> int:
 def leave() -> None:
     """Leave the process group, if any, after all processes have reached this call.
 
-    Delete trainers and learners before: their references keep the group's threads running.
+    Delete references to trainers and learners before, as they keep the group's threads running.
     """
     if dist.is_initialized():
         wait()  # A process that leaves earlier breaks the connections of the others.
@@ -70,7 +65,7 @@ def count() -> int:
 
 
 def index() -> int:
-    """Return the rank of this process (before `start`, that of torchrun), 0 in a single process."""
+    """Return the rank of this process, also before `start`; 0 without torchrun."""
     if dist.is_initialized():
         return dist.get_rank()
     return int(os.environ.get("RANK", "0")) if _announced() > 1 else 0
@@ -87,13 +82,13 @@ def wait() -> None:
 
 
 def share_of(items: Sequence[T]) -> Sequence[T]:
-    """Return this process's contiguous part of the items; sizes differ by at most 1."""
+    """Return this process's contiguous part of the items, by rank; sizes differ by at most 1."""
     number, place = count(), index()
     return items[len(items) * place // number : len(items) * (place + 1) // number]
 
 
 def gather(items: Sequence[T]) -> list[T]:
-    """Return the (picklable) items of all processes by rank; all processes must call this."""
+    """Return a list of all processes' items, by rank; all must call this. Items are pickled."""
     return [item for part in _gathered(list(items)) for item in part]
 
 
@@ -112,7 +107,10 @@ def mean_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def check_same(what: str, value: Any) -> None:
-    """Raise TrainingError, which names `what`, unless all processes call this with equal values."""
+    """Raise TrainingError, which begins with `what`, if the processes have different values.
+
+    All processes must call this.
+    """
     for place, other in enumerate(_gathered(value)):
         if other != value:
             raise TrainingError(

@@ -24,9 +24,9 @@ class Recorder:
 
     Args:
         files: Files of the run.
-        sinks: Receivers of the metrics rows.
-        keep_rows: If true, write the configuration, the rows and the summary too.
-        progress: If true, print a line per round to stderr.
+        sinks: Receivers of the metrics rows, closed by `end_rounds`.
+        keep_rows: If true, write the configuration, the rows and the summary to files.
+        progress: If true, print progress lines to stderr, as `logging.every` says.
     """
 
     def __init__(
@@ -44,16 +44,15 @@ class Recorder:
         """True while rounds are recorded."""
 
     def refuse_missing(self, config: RunConfig) -> None:
-        """Call `check(config)` of each sink in SINKS, which may raise; in the main process only."""
+        """Raise TrackerError if a configured tracker is not installed; main process only."""
         for name in SINKS if self._writes else ():
             SINKS.load(name).check(config)
 
     def open(self, run: Run) -> None:
-        """Open trackers, start progress lines if requested, and prepare the files of the run.
+        """Open trackers, and start progress lines if requested.
 
-        If rows are kept, config.yaml is written, and rows after the completed rounds are removed
-        from metrics.jsonl. Raises TrackerError if a tracker cannot be opened, MetricsError for
-        damaged rows.
+        With `keep_rows`, config.yaml is written, and rows after the completed rounds are removed
+        from metrics.jsonl. Raises TrackerError if a tracker fails, MetricsError for damaged rows.
         """
         if self._writes and not self._trackers:
             position = run.config, self._files.folder, sum(run.position)
@@ -69,9 +68,9 @@ class Recorder:
 
     @contextmanager
     def stage(self, run: Run) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """Yield a function that sends the row of a pass over data to all sinks and trackers.
+        """Yield a function that sends a pass's row to all sinks and trackers.
 
-        If rows are kept, the function also appends the row to stages.jsonl.
+        With `keep_rows`, also appends to stages.jsonl, after removing rows of incomplete passes.
         """
         with ExitStack() as stack:
             rows: tuple[Sink, ...] = ()
@@ -85,9 +84,10 @@ class Recorder:
             sink.write(row)
 
     def round(self, run: Run, result: RoundResult) -> None:
-        """Send the row to all files, sinks and trackers, and episodes to sinks that accept them.
+        """Send a round's row to sinks and trackers, and its episodes to sinks that accept them.
 
-        Sample episodes are written to episodes/round_NUMBER.jsonl if the section `logging` says so.
+        With `keep_rows`, appends the row to metrics.jsonl. If due by `logging`, and after the last
+        round, writes `logging.episodes` episodes to a file. Increase `run.next_round` before.
         """
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)
@@ -100,25 +100,25 @@ class Recorder:
             write_jsonl(path, result.episodes[: section.episodes])
 
     def evaluation(self, run: Run, when: str) -> None:
-        """Send the evaluation `run.evaluations[when]` to the sinks that accept evaluations."""
+        """Send `run.evaluations[when]` to the sinks and trackers that accept evaluations."""
         for sink in (*self._sinks, *self._trackers):
             if hasattr(sink, "write_evaluation"):
                 sink.write_evaluation(when, run.evaluations[when])
 
     def summary(self, run: Run) -> None:
-        """Write summary.json into the run's folder, if rows are kept."""
+        """Write summary.json into the run's folder, with `keep_rows` only."""
         if self._keeps_rows:
             text = json.dumps(finite(summary(run)), indent=2) + "\n"
             write_whole(self._files.folder / "summary.json", text)
 
     def end_rounds(self) -> None:
-        """If open, close metrics.jsonl and the sinks except trackers: all, even if one fails."""
+        """Close metrics.jsonl and the sinks, but not the trackers. A second call has no effect."""
         if self.is_open:
             self.is_open = False
             _close(*self._rows, *self._sinks)
 
     def close(self) -> None:
-        """Close all files, sinks and trackers."""
+        """Call `end_rounds`, and close the trackers. A second call has no effect."""
         self.end_rounds()
         trackers, self._trackers = self._trackers, []
         _close(*trackers)

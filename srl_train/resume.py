@@ -1,7 +1,6 @@
 """Saving and loading of the complete state of a run; a resumed run is bit-identical.
 
-No random generator is saved. Every generator is derived from the seed of the run, the number of the
-round and its own place, and none is used in two rounds.
+No random generator is saved: each is derived from the seed of the run and the round's number.
 """
 
 from __future__ import annotations
@@ -35,9 +34,10 @@ _FREE = frozenset({
 
 
 def save(run: Run, directory: Path, *, final: bool = False) -> str:
-    """Write a checkpoint of the run into `directory` and return its id, with "final_" if `final`.
+    """Write a checkpoint of the run into the folder `directory`, and return its id.
 
-    All torchrun processes must call this function; only the main process writes.
+    The id is "round_00000012" after 12 rounds, and begins with "final_" if `final`. All torchrun
+    processes must call this; only the main process writes.
     """
     name = checkpoints.checkpoint_name(run.next_round, final)
     learners = {model: learner.state() for model, learner in run.learners.items()}
@@ -84,14 +84,14 @@ def _state_of(run: Run) -> dict[str, Any]:
 
 
 def load(run: Run, directory: Path, checkpoint_id: str) -> None:
-    """Load a checkpoint in `directory` into a run with the same configuration.
+    """Load the checkpoint `checkpoint_id` in `directory` into `run`, and publish its weights.
 
-    The loaded weights are published. An error leaves the models and the round unchanged.
+    Settings such as `logging` may differ, and `rounds` if no learning rate has a schedule.
 
     Raises:
         CheckpointNotFound: If there is no such checkpoint.
         CheckpointError: If the checkpoint is damaged, has another configuration (the message names
-            the first different setting), or has more rounds than planned.
+            the first different setting), or more rounds than planned. Models are then unchanged.
     """
     checkpoint = checkpoints.load(checkpoints.find(directory, checkpoint_id))
     state, folder, file = checkpoint.state, checkpoint.path, checkpoint.path / "state.json"
@@ -136,7 +136,6 @@ def load(run: Run, directory: Path, checkpoint_id: str) -> None:
 
 
 def _refuse_unlike(run: Run, state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless models, mode, learners and strategy (if not "custom") fit the run."""
     for part in ("versions", "totals", "buffers", "learners"):
         refuse_unlike(state[part], dict.fromkeys(run.learners, object()), part)
     refuse_unlike(state["mode"], dict(run.mode.init()), "mode")

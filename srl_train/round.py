@@ -45,23 +45,24 @@ Interruptible = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class RoundResult:
-    """Outcome of a round: its metrics row and all episodes."""
+    """Outcome of a round: its metrics row, and records of all episodes, failed ones included."""
 
     row: dict[str, Any]
     episodes: tuple[Episode, ...]
 
 
 def train_round(run: Run, number: int, interruptible: Interruptible = nullcontext) -> RoundResult:
-    """Play one round, update every model whose buffer is full, and return a RoundResult.
+    """Play one round, update the models whose buffers are full, and return a RoundResult.
 
     Args:
         run: The run; its models and state change, but not `next_round`.
-        number: Round number, from 0. All random streams derive from the number and the run's seed.
-        interruptible: Context in which the episodes are played.
+        number: Round number, from 0. Rounds must be trained in order.
+        interruptible: Function that returns the context in which the episodes are played.
 
     Raises:
         TrainingError: If more than `max_failed_fraction` of the episodes failed (no model has
-            changed in that case), or a loss or weights are not finite.
+            changed in that case), or a reward, loss or weight is not finite.
+        EpisodeTimeout: If the episodes exceed the setting `rollout.timeout`.
     """
     began = time.perf_counter()
     with interruptible():
@@ -74,8 +75,8 @@ def learn_round(
 ) -> RoundResult:
     """Update the models with the episodes of round `number`, and return a RoundResult.
 
-    `episodes` are all of the round; groups with a failed one are not trained on. `rollout_seconds`
-    is recorded. Raises TrainingError as `prepare` and `learn`.
+    `episodes` are all episodes of the round, group after group; groups with a failed episode are
+    not trained on. `rollout_seconds` is recorded. Raises TrainingError as `prepare` and `learn`.
     """
     began = time.perf_counter()
     played = prepare(run, number, episodes)
@@ -94,20 +95,22 @@ class RoundPlan:
     number: int
     games: PlannedGames
     opponents: Sequence[Mapping[str, str]]
-    """Per episode: opponent pool to the snapshot that plays its agents."""
+    """Per episode: opponent pool to the name of the snapshot that plays its agents."""
 
     def part(self, numbers: Sequence[int]) -> PlannedGames:
-        """Return the episodes with these indices and equal opponents, recorded in `extra`."""
+        """Return the episodes at the indices `numbers`, which must have the same opponents.
+
+        Records will contain the opponents and the round in `extra`.
+        """
         opponents = self.opponents[numbers[0]]
         extra = {"round": self.number, **({"opponents": dict(opponents)} if opponents else {})}
         return self.games.part(numbers, extra=extra)
 
 
 def plan_round(run: Run, number: int) -> RoundPlan:
-    """Draw the seeds, agents and opponents of a round's episodes, and return a RoundPlan.
+    """Draw the seeds, players and opponents of a round's episodes, and return a RoundPlan.
 
-    Opponent pools first receive the snapshots that are due before the round. Raises TrainingError
-    if too many episodes between snapshots failed.
+    First calls `grow_pools`, which may play episodes, and raises the errors of `grow_pools`.
     """
     rollout, seed = run.config.rollout, run.config.seed
     groups, size = rollout.groups_per_round, rollout.group_size
@@ -134,10 +137,10 @@ def plan_round(run: Run, number: int) -> RoundPlan:
 
 
 def play(run: Run, plan: RoundPlan) -> list[Episode]:
-    """Play the planned episodes and return them, including failed ones, in the plan's order.
+    """Publish the drawn snapshots, play the planned episodes, and return them in the plan's order.
 
-    Drawn snapshots are published. A pool plays one snapshot at a time, so only episodes with the
-    same opponents are played concurrently.
+    Failed episodes are included. Only episodes with the same opponents are played concurrently.
+    Raises EpisodeTimeout if these exceed the setting `rollout.timeout`.
     """
     by_opponents: dict[tuple[str, ...], list[int]] = {}
     for number, opponents in enumerate(plan.opponents):
@@ -155,11 +158,11 @@ def play(run: Run, plan: RoundPlan) -> list[Episode]:
 def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
     """Shape rewards, assign credit and build samples, and return them as a PlayedRound.
 
-    Rounds must be prepared in order, because each one advances the states of the credit scheme, the
-    mode, the pools and the totals. New warnings are logged.
+    Groups with a failed episode are left out. Rounds must be prepared in order. New warnings are
+    logged.
 
     Args:
-        run: The run; its state changes.
+        run: The run; the states of mode, credit and pools and the totals change.
         number: Round number, from 0.
         episodes: All episodes of the round, including failed ones, group after group.
 
@@ -214,10 +217,10 @@ def _samples_of(
 
 
 def learn(run: Run, played: PlayedRound, models: Collection[str]) -> dict[str, UpdateStats]:
-    """Add the samples of `models` to their buffers, and update as often as a buffer is full.
+    """Add the samples of `models` to their buffers, and update until none has a full batch.
 
-    Changed weights are published. Returns model -> statistics of its updates. Raises TrainingError
-    if a loss or weights are not finite.
+    Changed weights are published. Returns model -> statistics of its updates in this round. Raises
+    TrainingError if a loss or weights are not finite.
     """
     for model in models:
         run.buffers[model].add(played.samples[model])
@@ -249,21 +252,21 @@ def update_models(
     index: int,
     stats: Mapping[str, UpdateStats],
 ) -> dict[str, Weights]:
-    """Update models together: train on the batches, exchange weights, publish what changed.
+    """Train the models on one batch each, apply the update strategy, and publish changed weights.
 
-    A strategy that exchanges gradients or weights receives all models, including models without
-    samples. An update counts, and is published, only if the weights changed. Optimizer steps that
-    are skipped because of a gradient that is not finite cause a RuntimeWarning.
+    An update strategy that exchanges gradients or weights can also change models without a batch.
+    An update counts, and is published, only if the weights changed. Optimizer steps that are
+    skipped because of a gradient that is not finite cause a RuntimeWarning.
 
     Args:
-        run: The run.
+        run: The run; its models, versions and the strategy's state change.
         batches: Model to the samples of its update.
         context: Round and scores.
-        index: Number of the update within the round, for the random streams.
-        stats: Model to the statistics that the update is added to.
+        index: Number of the update within the round, from 0, for its seed.
+        stats: Model to its statistics, changed in place, for each model that could change.
 
     Returns:
-        Model to a copy of its weights before the update, for all models that could change.
+        Model to a copy of its weights before the update, for each model that could change.
 
     Raises:
         TrainingError: If a loss or weights are not finite.
@@ -335,11 +338,6 @@ def _train(
 
 
 def _step_together(run: Run, active: Collection[str], context: RoundContext) -> dict[str, str]:
-    """Take one optimizer step of all models, with the gradients that the strategy returns.
-
-    The strategy receives None for models that are not `active` and for gradients that are not
-    finite. Returns model -> parameter of each such gradient.
-    """
     learners, each = run.learners, run.engine.each
     computed = each(lambda model: learners[model].compute_gradients(), active)
     broken = {}
@@ -364,7 +362,7 @@ def _check_finite(weights: Tensors, when: str) -> None:
 
 
 def distance(before: Weights, after: Weights) -> float:
-    """Return the L2 norm of `after` - `before` over all parameters."""
+    """Return the L2 norm of `after` - `before` over all parameters in `before`."""
     squares = [full(((after[n] - t).float() ** 2).sum()) for n, t in before.items()]
     return float(torch.stack(squares).sum().sqrt())
 
@@ -380,8 +378,8 @@ def finish(
 ) -> RoundResult:
     """Return the round's RoundResult, and log a warning if equal returns left models unchanged.
 
-    The row has all new warnings of the round. `updates` is model -> statistics, and `seconds` has
-    the times of "rollout" and "train".
+    The row has the "warnings" that are new in the round, if any. `updates` is model -> statistics,
+    and `seconds` has the times of "rollout" and "train".
     """
     row = metrics_row(run, played, updates, seconds)
     equal = warn_of_equal_rewards(run, played.number, played.samples, updates)

@@ -30,22 +30,23 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ModelTotals:
-    """Counters of one model over all rounds, for summaries."""
+    """Counters of one model over all groups without a failed episode, for summaries."""
 
     episodes: int = 0
-    """Number of episodes times agents of the model."""
+    """Number of episodes, once per agent of the model."""
     turns: int = 0
     """Number of steps of the model's agents."""
     reward: float = 0.0
     """Sum of raw rewards."""
     wins: int = 0
-    """Episodes times agents in which no raw return was higher and at least one was lower."""
+    """Number of `episodes` in which no raw return was higher and at least one was lower."""
     cooperations: int = 0
+    """Number of `choices` in which the agent cooperated."""
     choices: int = 0
-    """Steps with a choice between cooperate and compete."""
+    """Number of steps with a choice between cooperate and compete."""
 
     def add(self, episode: Episode, agent: str, returns: Mapping[str, float]) -> None:
-        """Add one agent's results in an episode; `returns` is agent -> raw return, for all."""
+        """Add one agent's results in an episode; `returns` has the raw returns of all agents."""
         steps = episode.steps_of(agent)
         choices = [s.decision.action for s in steps if "cooperation_ratio" in s.info]
         self.episodes += 1
@@ -61,24 +62,28 @@ class UpdateStats:
     """Statistics of one model's updates in a round."""
 
     samples: int = 0
+    """Number of samples that the model trained on."""
     updates: int = 0
+    """Number of updates that changed the weights."""
     steps_left_out: int = 0
-    """Optimizer steps whose gradient was not finite."""
+    """Optimizer steps that were skipped because their gradient was not finite."""
     staleness: list[int] = field(default_factory=list)
+    """Per sample: updates of the model since it sampled."""
     age: list[int] = field(default_factory=list)
+    """Per sample: rounds since the episode."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Learner metrics of the latest update."""
     weight_change: float = 0.0
-    """L2 norm of the change of the weights."""
+    """L2 norm of the change of the weights in the round."""
     exchanged: int = 0
     """Bytes that the model would have sent and received over a network, if counted."""
     version: int = 0
     """Update count of the model after the round."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """Agent to the samples dropped as too stale, over all rounds."""
+    """Agent to the number of samples dropped as too stale, over all rounds."""
 
     def add(self, batch: UpdateBatch, metrics: Mapping[str, float]) -> None:
-        """Add the number and ages of an update's samples, and replace `self.metrics`."""
+        """Add the samples of an update to `samples`, `staleness` and `age`; replace `metrics`."""
         self.samples += len(batch.samples)
         self.staleness += batch.staleness
         self.age += batch.age
@@ -100,8 +105,7 @@ class PlayedRound:
     """Trajectories of the kept episodes."""
     samples: Mapping[str, Sequence[TokenSample]]
     never_asked: Mapping[str, Mapping[str, int]]
-    """Model to agent to the number of episodes left out, because the agent never acted in one of
-    their group."""
+    """Model to agent to the number of episodes left out of `samples` (see `samples_for`)."""
     scores: Mapping[str, float]
     """Score of each model (srl_train.scores)."""
     mode_state: Mapping[str, float]
@@ -119,7 +123,7 @@ class StageProgress:
     open: Any = None
     """Current stage, while its learners exist."""
     saved: Mapping[str, Any] | None = None
-    """State of the current stage while it has no learners: after a load or a stop."""
+    """State of an unfinished stage that has no learners: after a load or a stop."""
 
     @property
     def passes(self) -> int:
@@ -145,13 +149,13 @@ class StageProgress:
         return {"reports": list(self.reports), "under_way": current}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore the reports and the current stage from a result of the method `state`."""
+        """Restore `reports` and `saved` from a result of the method `state`."""
         self.reports, self.saved = list(state["reports"]), state["under_way"]
 
 
 @dataclass
 class Run:
-    """State of a run, built by `build.build_run` and changed by every round."""
+    """State of a run, built by `build.build_run` and changed by each round."""
 
     config: RunConfig
     engine: Engine
@@ -194,9 +198,9 @@ class Run:
 
     @property
     def seats(self) -> Mapping[str, str]:
-        """Agent to policy name in the first episode of an evaluation, in the environment's order.
+        """Agent to player name in the first episode of an evaluation, in the environment's order.
 
-        Without matchmaking, all episodes have this assignment.
+        If matchmaking is "fixed", all episodes have this assignment.
         """
         return self.matchmaking.usual
 
@@ -207,27 +211,30 @@ class Run:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Completed (rounds, passes of offline stages): the position that a checkpoint saves."""
+        """Numbers of completed (rounds, passes over data of offline stages)."""
         return self.next_round, self.stages.passes
 
     @property
     def completed(self) -> bool:
-        """True after all stages and rounds."""
+        """True if all configured stages and rounds are complete."""
         return not self.stages.left(self.config) and self.next_round >= self.config.rounds
 
     @property
     def agents_that_learn(self) -> frozenset[str]:
-        """Agents that models in training may play."""
+        """Agents that a model in training plays in at least one assignment."""
         return frozenset(agent for model in self.learners for agent in self.agents_of(model))
 
     def agents_of(self, model: str) -> tuple[str, ...]:
-        """Return the agents that a model may play, in the environment's order; () if unknown."""
+        """Return the agents that a player may play, in the environment's order.
+
+        `model` is any name of a player; the result is () if it is unknown.
+        """
         return self.matchmaking.agents_of(model)
 
     def game(self, episode: Episode) -> Game:
         """Return agent -> trajectory, with rewards shaped by the mode, less parse penalties.
 
-        Raises TrainingError if a raw reward is not finite.
+        The mode's present state is used. Raises TrainingError if a raw reward is not finite.
         """
         return shaped_game(
             episode,
@@ -237,7 +244,7 @@ class Run:
         )
 
     def publish(self, model: str) -> None:
-        """Publish the model's current weights to everything that samples from the model."""
+        """Publish the model's current weights and version to its samplers."""
         weights = self.learners[model].weights()
         self.players.publisher.publish(model, self.versions[model], weights)
 
@@ -251,7 +258,7 @@ class Run:
             )
 
     def warn_once(self, cause: str, text: str) -> list[str]:
-        """Log a warning and return [text], or return [] if its cause was logged in this run."""
+        """Log `text` as a warning and return [text]; return [] if `cause` was logged before."""
         if cause in self.warnings:
             return []
         self.warnings[cause] = text
@@ -259,7 +266,7 @@ class Run:
         return [text]
 
     def end_round(self, episodes: Sequence[Episode]) -> None:
-        """Update the mode's state, the pools' results and the totals with complete episodes."""
+        """Update mode state, pool results and totals. None of the episodes may have failed."""
         for pool in self.pools.values():
             pool.record_results(episodes, tuple(self.learners))
         steps = [step for episode in episodes for turn in episode.turns for step in turn]

@@ -27,7 +27,7 @@ _REPORTED_PACKAGES = ("core-srl", "torch", "transformers", "trl", "peft", "numpy
 
 
 class RunFiles:
-    """Paths of a run, and operations on its folder."""
+    """Paths of the files in a run's folder, and operations on the folder."""
 
     def __init__(self, folder: Path, checkpoints: Path) -> None:
         self.folder, self.checkpoints = folder, checkpoints
@@ -43,8 +43,8 @@ class RunFiles:
     def lock(self) -> BaseFileLock:
         """Create and lock the folder; return the lock, which ends with the process at the latest.
 
-        The lock file contains the process id. Forked child processes do not keep the lock. Raises
-        ConfigError if the folder is locked or not writable.
+        The file run.lock contains the process id. Raises ConfigError, without waiting, if the
+        folder is locked or not writable.
         """
         from filelock import FileLock, Timeout  # Other commands do not require filelock.
 
@@ -64,7 +64,7 @@ class RunFiles:
         return lock
 
     def remove_if_unused(self) -> None:
-        """Remove the lock file if the folder contains only this file, and then a new folder."""
+        """Remove run.lock if alone in the folder, then the folder if newer than this object."""
         if list(self.folder.iterdir()) == [self.lock_file]:
             self.lock_file.unlink()
             if not self._existed:
@@ -72,7 +72,7 @@ class RunFiles:
 
     @contextmanager
     def on_full_disk(self) -> Iterator[None]:
-        """Replace a full-disk error or SafetensorError of the block by TrainingError."""
+        """Raise TrainingError for a full disk or SafetensorError in the block."""
         from safetensors import SafetensorError  # Other commands do not require safetensors.
 
         try:
@@ -86,7 +86,7 @@ class RunFiles:
             ) from error
 
     def refuse_to_overwrite(self) -> None:
-        """Raise ConfigError if rows of rounds or stages, a checkpoint, or models of a run exist."""
+        """Raise ConfigError if the folder has metrics rows, a checkpoint or saved models."""
         saved = any(self.checkpoints.glob("[!.]*/manifest.json")) or any(self.models.glob("*"))
         if saved or any(p.exists() and p.stat().st_size for p in (self.metrics, self.stages)):
             raise ConfigError(
@@ -95,9 +95,9 @@ class RunFiles:
             )
 
     def set_aside(self) -> Path | None:
-        """Move the files of an earlier run into a new folder next to it: FOLDER-1, FOLDER-2, ...
+        """Move an earlier run's files into a new folder next to this one, which is returned.
 
-        Return the new folder, or None if there is no earlier run. Files of other names stay.
+        It is the first free one of FOLDER-1, FOLDER-2, ... Without such files, returns None.
         """
         names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
                "report.html", "trackers.json",
@@ -123,21 +123,21 @@ def _write_pid(descriptor: int) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file atomically, replacing an existing one."""
+    """Write UTF-8 text to `path` atomically, replacing a file there; create missing folders."""
     with whole_file(path) as file:
         file.write(text)
 
 
 def refuse_taken(folder: Path, advice: str = "") -> None:
-    """Raise ConfigError, with `advice` (ends in ", "), unless the folder is empty or missing."""
+    """Raise ConfigError, with `advice` ("" or "..., "), unless `folder` is empty or missing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} already exists: {advice}choose another folder, or remove it")
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:
-    """Create the parent folder of `path`, and raise ConfigError if `path` cannot be written.
+    """Create the parent folder of the file `path`; raise ConfigError if it is not writable.
 
-    `flag` is the option whose value is `path`, for the message.
+    Also raises ConfigError if `path` is not a regular file. The message begins with `flag`.
     """
     with asked_for(flag, path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def refuse_unwritable(flag: str, path: Path) -> None:
 
 @contextmanager
 def asked_for(flag: str, path: Path) -> Iterator[None]:
-    """Replace an OSError in writing `path` by a ConfigError that names it and its option `flag`."""
+    """Raise ConfigError, which names `path` and its option `flag`, for an OSError in the block."""
     try:
         yield
     except OSError as error:
@@ -158,7 +158,7 @@ def asked_for(flag: str, path: Path) -> Iterator[None]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return package -> version, for core-srl and its main dependencies that are installed."""
+    """Return package -> version of core-srl and its main dependencies, if installed."""
     found = {}
     for package in _REPORTED_PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -167,7 +167,7 @@ def versions() -> dict[str, str]:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Return True if the folder has manifest.json and state.json, whose content is not read."""
+    """Return True if the folder has files manifest.json and state.json."""
     return (folder / "manifest.json").is_file() and (folder / "state.json").is_file()
 
 

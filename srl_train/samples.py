@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TokenSample:
-    """One agent's episode as a prompt and an append-only completion."""
+    """Training sample: one agent's episode as a prompt and a completion, as sampled."""
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
@@ -42,7 +42,7 @@ class TokenSample:
     episode_return: float
     """Discounted sum of all shaped rewards, including rewards before the first answer."""
     group: tuple[int, int, str]
-    """(round, start, agent); the samples of a group are compared with each other."""
+    """(round, environment seed, agent); the samples of a group are compared with each other."""
     version: int
     """Update count of the model when it sampled the oldest answer."""
     advantages: tuple[float, ...] | None = None
@@ -68,14 +68,14 @@ class JointState:
 
 
 def tokens_of(agent: str, turn: int, decision: Decision) -> Tokens:
-    """Return the tokens of the agent's answer in step `turn`; raises ValueError without tokens."""
+    """Return `decision.tokens`, or raise ValueError, which names agent and step `turn`, if None."""
     if decision.tokens is None:
         raise ValueError(f"{agent} answered turn {turn} without tokens, which training requires")
     return decision.tokens
 
 
 def chosen(tokens: Tokens) -> tuple[int, ...]:
-    """Return, per token of an answer, 0 if it was the only allowed token, else 1."""
+    """Return, per token of an answer, 0 if it was the only allowed token there, else 1."""
     if tokens.allowed is None:
         return (1,) * len(tokens.completion_ids)
     return tuple(int(len(ids) > 1) for ids in tokens.allowed)
@@ -84,8 +84,8 @@ def chosen(tokens: Tokens) -> tuple[int, ...]:
 def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> TokenSample | None:
     """Return the sample of an agent's episode, or None if its policy was never queried.
 
-    `discount` is per step; `round_number` is recorded. Raises ValueError for an answer without
-    tokens.
+    `discount` is per environment step; `round_number` is recorded in `group`. Raises ValueError for
+    an answer without tokens.
     """
     agent, steps, rewards = trajectory.agent, trajectory.steps, trajectory.shaped
     asked = [number for number, step in enumerate(steps) if step.decision.asked]
@@ -143,10 +143,9 @@ def sample_of(trajectory: Trajectory, *, discount: float, round_number: int) -> 
 def complete_groups(
     episodes: Sequence[Episode], group_size: int
 ) -> tuple[list[Episode], list[Episode]]:
-    """Return (the episodes of groups without a failed episode, all other episodes).
+    """Return (episodes of groups without a failed episode, episodes of all other groups).
 
-    `episodes` are listed group after group. A group with a failed episode is left out as a whole,
-    because advantages are relative to the group.
+    `episodes` are listed group after group, and both results keep this order.
     """
     kept: list[Episode] = []
     left_out: list[Episode] = []
@@ -156,7 +155,7 @@ def complete_groups(
 
 
 def in_groups(items: Sequence[T], group_size: int) -> list[Sequence[T]]:
-    """Return contiguous groups of `group_size` items; the last one has the remainder, if any."""
+    """Return contiguous groups of `group_size` items; the last group may have fewer."""
     return [items[start : start + group_size] for start in range(0, len(items), group_size)]
 
 
@@ -167,12 +166,11 @@ def samples_for(
     discount: float,
     round_number: int,
 ) -> tuple[list[TokenSample], dict[str, int]]:
-    """Return the samples of one model, and agent to the number of episodes left out.
+    """Return (samples of one model, agent to the number of episodes left out).
 
     `played` is agent to the episodes in which the model played it, group after group. If the model
     was never queried for an agent in one of a group's episodes, the agent's samples of the whole
-    group are left out, because all groups must have the same size. Raises ValueError as
-    `sample_of`.
+    group are left out. Samples are ordered by agent. Raises ValueError as `sample_of`.
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)
@@ -201,20 +199,17 @@ class UpdateBatch:
 
 
 class SampleBuffer:
-    """First-in, first-out buffer of whole groups, per agent.
+    """First-in, first-out buffer of one model's samples, in whole groups.
 
-    If a budget is smaller than the buffer, each next group is from the agent with the fewest groups
-    in updates so far. All agents are then trained equally often, even if samples become too stale.
+    With a budget, all agents of the model are trained equally often, as far as possible.
+
+    Args:
+        group_size: Number of samples per group.
+        budget: Samples per update, a multiple of `group_size`; None takes those of one round.
+        max_staleness: Maximum number of updates of the model since a sample was drawn.
     """
 
     def __init__(self, group_size: int, budget: int | None, max_staleness: int) -> None:
-        """Create an empty buffer.
-
-        Args:
-            group_size: Number of samples per group.
-            budget: Samples per update, a multiple of `group_size`; None: the oldest round's.
-            max_staleness: Maximum number of updates since a sample was drawn.
-        """
         self._group_size = group_size
         self._budget = budget
         self._max_staleness = max_staleness
@@ -228,14 +223,14 @@ class SampleBuffer:
         return sum(map(len, self._groups))
 
     def add(self, samples: Sequence[TokenSample]) -> None:
-        """Append samples, which must be whole groups, group after group."""
+        """Append samples of whole groups, group after group."""
         self._groups += in_groups(samples, self._group_size)
 
     def take(self, version: int, round_number: int) -> UpdateBatch | None:
         """Remove and return the samples of the next update, or None if there are too few.
 
         Groups with a sample more than `max_staleness` updates older than `version`, the model's
-        update count, are first dropped and counted. `round_number` is the current round, for ages.
+        update count, are first dropped. `round_number` is the current round, to compute ages.
         """
         groups: list[Sequence[TokenSample]] = []
         for group in self._groups:
@@ -261,7 +256,6 @@ class SampleBuffer:
         )
 
     def _in_turn(self, groups: Sequence[Sequence[TokenSample]], count: int) -> list[int]:
-        """Take `count` groups, each the oldest of the agent with fewest taken; return indices."""
         waiting: dict[str, list[int]] = {}
         for number, group in enumerate(groups):
             waiting.setdefault(_agent(group), []).append(number)
@@ -274,7 +268,7 @@ class SampleBuffer:
         return sorted(chosen)
 
     def state(self) -> dict[str, Any]:
-        """Return "dropped" and "taken" (agent to number), and "samples" as dictionaries."""
+        """Return the content for checkpoints; the entry "samples" has a dictionary per sample."""
         return {
             "dropped": dict(self.dropped),
             "taken": dict(self._taken),

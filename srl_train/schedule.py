@@ -12,24 +12,24 @@ from srl_train.run import Run
 
 
 class Schedule(Protocol):
-    """Order in which rounds are played and models train on them."""
+    """Protocol of a schedule, which plays a run's rounds and trains the models on them."""
 
     @property
     def ahead(self) -> bool:
-        """True if models may have trained on rounds after the last returned round."""
+        """True if models may have trained on rounds that were not returned yet."""
 
     def next_round(self) -> RoundResult:
-        """Complete the run's next round and return its result."""
+        """Complete the next round, with updates; the caller then increases `run.next_round`."""
 
     def settle(self) -> list[RoundResult]:
-        """Complete and return the rounds on which models have trained and that were not returned.
+        """Complete and return, in order, rounds on which models have trained; maybe none.
 
-        Until the next call of `next_round`, the state of the run is that after the last of these
-        rounds, and can be saved.
+        Rounds that `next_round` returned are not included. Until the next call of `next_round`, the
+        run's state is that after the last returned round, and can be saved.
         """
 
     def close(self) -> None:
-        """Stop all work."""
+        """Stop all work; rounds that were not returned are lost."""
 
 
 class InTurn:
@@ -41,7 +41,7 @@ class InTurn:
         self._run, self._interruptible = run, interruptible
 
     def next_round(self) -> RoundResult:
-        """Play the next round and train on it. Raises the errors of `train_round`."""
+        """Call `train_round` for round `run.next_round`, which the caller then increases."""
         return train_round(self._run, self._run.next_round, self._interruptible)
 
     def settle(self) -> list[RoundResult]:
@@ -49,7 +49,7 @@ class InTurn:
         return []
 
     def close(self) -> None:
-        """Do nothing: all work ends within `next_round`."""
+        """Do nothing."""
 
 
 def build_schedule(

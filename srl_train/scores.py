@@ -16,8 +16,8 @@ _ROUNDING = 1e-9  # relative difference of equal returns that floats alone can c
 def roles_of(env: object) -> dict[str, str]:
     """Return agent -> role of an environment; agents with the same role have comparable returns.
 
-    An environment can define `roles`. Otherwise the role is the agent's name without its number,
-    after the name of its team if there are teams.
+    A role is the environment's attribute `roles[agent]` if it exists. Otherwise it is "TEAM NAME",
+    or "NAME" without teams, where NAME is the agent's name without digits at its end.
     """
     inner = getattr(env, "unwrapped", env)
     given: Mapping[str, str] = getattr(inner, "roles", None) or {}
@@ -34,14 +34,12 @@ def model_scores(
 ) -> dict[str, float]:
     """Return model -> its mean excess return divided by the standard error, for `models`.
 
-    The excess of an episode is the mean, over the model's agents, of the raw return minus the mean
-    return of all agents of the same role that `models` play; `roles` is agent -> role. The role's
-    advantage and the luck that all agents of an episode share cancel. The score is -CERTAIN
-    to CERTAIN, and 0 for a model that shares no role or has one episode. Models without
-    episodes are missing.
+    The excess in an episode is the mean, over the model's agents, of the raw return minus the mean
+    return of all agents with the same role that `models` play; `roles` is agent -> role. The score
+    is from -CERTAIN to CERTAIN, and 0 for a model that shares no role or has one episode. Models
+    without episodes are missing. No episode may have failed.
 
-    The standard error is the larger one of that over episodes and that over starts (means of the
-    episodes with the same start), because a start can favor one agent.
+    The standard error is the larger one of that over episodes, and that over environment seeds.
     """
     excess: dict[str, dict[int, list[float]]] = {}
     greatest = 0.0
@@ -65,10 +63,6 @@ def model_scores(
 
 
 def _in_standard_errors(starts: Sequence[Sequence[float]], nothing: float) -> float:
-    """Return the mean of numbers grouped by start, divided by its standard error.
-
-    The result is from -CERTAIN to CERTAIN, and 0 for one number or a mean of at most `nothing`.
-    """
     every = [value for values in starts for value in values]
     means = [math.fsum(values) / len(values) for values in starts]
     mean = math.fsum(every) / len(every)

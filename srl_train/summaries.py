@@ -11,7 +11,7 @@ from srl_train.run_files import versions
 
 
 def summary(run: Run) -> dict[str, Any]:
-    """Return the content of summary.json: settings, totals, evaluations, warnings and versions."""
+    """Return the content of summary.json: main settings, totals, evaluations and warnings."""
     traffic = run.strategy.traffic(run.strategy_state)
     return {
         "environment": run.config.environment.name,
@@ -38,8 +38,8 @@ def results(
 ) -> dict[str, Any]:
     """Return the results of `Trainer.fit`, which lists the keys.
 
-    `rows` are the metrics rows of the Trainer, and `checkpoints` the ids of the checkpoints that it
-    saved and that still exist.
+    `rows` are the metrics rows of rounds, for the lists in "training_metrics". `checkpoints` is the
+    value of "checkpoints_saved".
     """
     environment = [row["environment"] for row in rows]
     return {
@@ -63,11 +63,11 @@ def results(
 
 
 def model_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return model in training -> totals over all rounds.
+    """Return model in training -> totals over all groups without a failed episode.
 
     The keys are "kind" ("adapter" or "full"), "model_name" (base), "seats" (agents), "avg_reward"
-    (raw, per step), "win_rate", "total_episodes", "update_count" and "cooperation_score". Means
-    and rates without data are None.
+    (raw, per step), "win_rate" and "cooperation_score" (0 to 1), "total_episodes" (once per agent)
+    and "update_count". Means and rates without data are None.
     """
     models = run.config.models
     kind = "adapter" if models.adapters is not None else "full"
@@ -80,7 +80,7 @@ def model_states(run: Run) -> dict[str, dict[str, Any]]:
 def pool_states(run: Run) -> dict[str, dict[str, Any]]:
     """Return pool -> {"chances": snapshot -> probability}, for each pool that has snapshots.
 
-    For draw "nash", the entry "payoffs" is the matrix of the snapshots' mean leads in return.
+    For draw "nash", "payoffs" has `OpponentPool.payoffs` as lists, in the order of the snapshots.
     """
     return {
         name: {
@@ -93,7 +93,7 @@ def pool_states(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def frozen_states(run: Run) -> dict[str, dict[str, Any]]:
-    """Return frozen model -> the keys of `model_states`; "kind" is "frozen", "update_count" 0."""
+    """Return frozen model -> the entries of `model_states`; kind is "frozen", update_count 0."""
     return {
         name: _state(run, name, run.frozen_totals[name], "frozen", base, 0)
         for name, base in run.config.models.frozen_models.items()
@@ -121,7 +121,7 @@ def episodes_played(run: Run) -> int:
 
 
 def average_cooperation(run: Run) -> float | None:
-    """Return the fraction of cooperative choices of all trained models; None without choices."""
+    """Return the fraction of choices in which models in training cooperated; None without any."""
     choices = sum(t.choices for t in run.totals.values())
     return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
 

@@ -19,7 +19,10 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str | None:
-    """Return a text on the first name, shape or dtype of `found` unlike `expected`, or None."""
+    """Return a message on the first name, shape or dtype that differs, None if all are equal.
+
+    `expected` has the required tensors by name.
+    """
     for name in sorted(found.keys() | expected.keys()):
         if name not in expected:
             return f"unknown tensor {name!r:.80}"
@@ -37,8 +40,8 @@ def misfit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str |
 def refuse_unlike(found: Any, expected: Any, path: str) -> None:
     """Raise ValueError, which names the location, unless `found` has the structure of `expected`.
 
-    Keys, lengths and types (int and float count as one) must be equal. In `expected`, an empty
-    mapping or list accepts any, None accepts None and numbers, and an object() everything.
+    Keys, lengths and types (int and float count as one) must be equal, but not values. In
+    `expected`, {} and [] accept any content, None also a number, and an object() everything.
     """
     kind: Any = type(expected)
     if expected is None:
@@ -63,7 +66,7 @@ def refuse_unlike(found: Any, expected: Any, path: str) -> None:
 
 
 def refuse_optimizer_state(state: Mapping[str, Any], optimizer: Any) -> None:
-    """Raise ValueError, which names the location, unless `state` fits the AdamW `optimizer`."""
+    """Raise ValueError, with the location, unless the AdamW `optimizer` can load its `state`."""
     refuse_unlike(state, {**optimizer.state_dict(), "state": {}}, "optimizer")
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     for index, moments in state["state"].items():

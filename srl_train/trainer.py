@@ -38,19 +38,18 @@ if TYPE_CHECKING:
 class Trainer:
     """Trainer of several models in one environment.
 
-    The run is built at its first use. Equal configurations give equal weights, also if a run is
-    interrupted and resumed. Under torchrun, every process builds a Trainer and calls the same
-    methods (docs/training/processes.md).
+    The models are loaded at the first use of `run`. Under torchrun, every process builds a Trainer
+    and calls the same methods (docs/training/processes.md).
 
     Args:
-        config: Configuration of the run.
+        config: Configuration of the run; None is the default RunConfig.
         run_dir: Folder of the run's files.
         make_env: Constructor of the environment, which replaces the configured environment.
         strategy: Update strategy, which replaces the configured strategy.
         models: (PreTrainedModel, tokenizer) by model name ("model_0"), which replace the bases.
-        sinks: Receivers of the metrics rows of stages and rounds.
-        progress: If true, print a line per round to stderr. By default, lines are printed if stderr
-            is a terminal and no sink is a Progress.
+        sinks: Receivers of the metrics rows of stages and rounds, closed when training ends.
+        progress: If true, print progress lines to stderr. None prints them if stderr is a terminal
+            and no sink is a Progress.
         checkpoint_dir: Folder of the checkpoints, by default `run_dir`/checkpoints.
         record_metrics: If true, write metrics.jsonl, stages.jsonl, config.yaml and summary.json.
     """
@@ -91,21 +90,17 @@ class Trainer:
 
     @property
     def run(self) -> Run:
-        """State of the run, which is built at the first use.
-
-        Raises:
-            ConfigError, EnvConfigError, UpdateError, BackendError, PolicyError: As `build_run`.
-        """
+        """State of the run. The first use loads models: errors of `build_run`, or TrackerError."""
         if self._run is None:
             self._recorder.refuse_missing(self.config)
             self._run = build_run(self.config, *self._given)
         return self._run
 
     async def train(self) -> dict[str, Any]:
-        """Call `fit` in a worker thread and return its results.
+        """Call `fit` in a worker thread; return its results or raise its errors.
 
-        If the task is cancelled, or the process receives a signal, training ends after the current
-        round and saves a checkpoint, and the exception is raised.
+        If the task is cancelled, or after SIGINT or SIGTERM, training ends after the current round
+        or pass, with a checkpoint. Then CancelledError, KeyboardInterrupt or SystemExit is raised.
         """
         self._stop.clear()
         with self._interrupts:
@@ -120,9 +115,9 @@ class Trainer:
     def fit(self) -> dict[str, Any]:
         """Run the remaining stages and rounds, save the models and evaluate them.
 
-        SIGINT and SIGTERM end training and save a checkpoint of the last complete round. Then they
-        end the program, unless the program handles them. Playing of episodes is interrupted at
-        once, learning after the current update.
+        SIGINT and SIGTERM, unless the program handles them, end training after the current round
+        or pass. Episodes end at once in a single process without `play_ahead`. The last
+        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
@@ -130,8 +125,8 @@ class Trainer:
 
         Raises:
             TrainingError: If too many episodes failed, weights are not finite, or the disk is full.
-            ConfigError: If the folder contains another run, or is in use.
-            RolloutError: If every episode of an evaluation fails.
+            ConfigError: If the folder contains another run or is in use, or a data file is missing.
+            RolloutError, EpisodeTimeout: If all episodes of an evaluation fail, or any time out.
         """
         run = self.run
         self.is_training = True
@@ -173,11 +168,13 @@ class Trainer:
             self.evaluate("after")
 
     def train_stages(self) -> None:
-        """Evaluate a new run; run remaining stages (`sft`, `dpo`) and save due checkpoints.
+        """Open the run's files, evaluate a new run, and train the remaining stages (`sft`, `dpo`).
+
+        Due checkpoints are saved. Each stage ends with an evaluation, unless it ends the run.
 
         Raises:
             ConfigError: If the folder has another run or is in use, or a data file is missing.
-            RolloutError: If every episode of an evaluation fails.
+            DataError, RolloutError: If data is invalid, or all episodes of an evaluation fail.
         """
         run = self.run
         self._begin()
@@ -216,8 +213,8 @@ class Trainer:
         """Run remaining stages and the next round; save a checkpoint if due and rounds are left.
 
         Raises:
-            TrainingError: If no round is left, training was stopped, or too many episodes failed.
-            ConfigError, RolloutError: As `train_stages`.
+            TrainingError: If no round is left, training was stopped, or the round fails.
+            ConfigError, DataError, RolloutError: As `train_stages`.
         """
         run = self.run
         number = run.next_round
@@ -256,10 +253,7 @@ class Trainer:
         self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Complete and record the rounds on which models have already trained.
-
-        Raises TrainingError if training ended in between, so that models are ahead of the records.
-        """
+        """Record rounds on which models have trained; raise TrainingError if some are lost."""
         if self._models_ahead:
             raise TrainingError(
                 f"training ended after updates with samples of rounds after {self.run.next_round}; "
@@ -280,7 +274,7 @@ class Trainer:
 
         Raises:
             ConfigError: If the folder contains another run, or is in use.
-            TrainingError: If the disk is full, or models are ahead of the recorded rounds.
+            TrainingError: If the disk is full, or models have trained on rounds that are lost.
         """
         run = self.run
         self._settle()
@@ -297,7 +291,7 @@ class Trainer:
         return name
 
     def resume(self) -> bool:
-        """Load the newest checkpoint of the run's folder.
+        """Lock the run's folder, and load its last saved checkpoint.
 
         Returns:
             True, or False for a run that was stopped before its first checkpoint. Such a run starts
@@ -316,14 +310,14 @@ class Trainer:
         return False
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Load a checkpoint of the run's folder and return True.
+        """Lock the run's folder, load one of its checkpoints, and return True.
 
         Args:
-            checkpoint_id: Name of the checkpoint's folder, by default the newest.
+            checkpoint_id: Name of the checkpoint's folder, by default the last saved.
 
         Raises:
             CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
-            CheckpointError: If the checkpoint is damaged, or has another configuration.
+            CheckpointError: If the checkpoint is damaged, or does not fit the configuration.
             ConfigError: If the folder is in use.
         """
         run = self.run
@@ -344,11 +338,11 @@ class Trainer:
         return True
 
     def save_models(self) -> Path:
-        """Save trained models in RUN/models/NAME, for transformers or PEFT, and return RUN/models.
+        """Save the current models in RUN/models/NAME, for transformers or PEFT; return RUN/models.
 
         Raises:
             ConfigError: If the folder contains another run, or is in use.
-            TrainingError: If the disk is full, or models are ahead of the recorded rounds.
+            TrainingError: If the disk is full, or models have trained on rounds that are lost.
         """
         self._settle()
         self._claim()
@@ -359,7 +353,7 @@ class Trainer:
         return self.files.models
 
     def get_training_status(self) -> dict[str, Any]:
-        """Return the state of training, also while `fit` runs.
+        """Return the state of training, which another thread may request while `fit` runs.
 
         Keys: is_training, current_episode and max_episodes (completed and configured rounds),
         progress (0 to 1), training_time (seconds), model_states, checkpoints_count and config.
@@ -379,23 +373,23 @@ class Trainer:
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
         """Return model -> avg_reward (raw, per step), win_rate, total_episodes and other totals.
 
-        `total_episodes` is the number of episodes times the number of the model's agents in each.
-        `win_rate` is the fraction of these in which no agent had a higher return and at least one
-        had a lower return. Means and rates without data are None.
+        `total_episodes` counts an episode once for each of the model's agents. `win_rate` is the
+        fraction of these in which no agent had a higher return and at least one had a lower one.
+        Failed episodes and their groups do not count. Means and rates without data are None.
         """
         return summaries.model_states(self.run)
 
     def evaluate(self, when: str) -> None:
-        """Evaluate the models and store the result as `run.evaluations[when]`.
+        """Evaluate the models, and store the result as `run.evaluations[when]`.
 
-        Plays logging.evaluation_episodes episodes (0: none), and sends the result to sinks. Logs
-        new warnings, and writes summary.json if rows are kept.
+        Plays logging.evaluation_episodes episodes (0: no evaluation), sends the result to sinks and
+        logs new warnings. Writes summary.json if `record_metrics` is true.
 
         Args:
             when: Key of the result, such as "after".
 
         Raises:
-            RolloutError: If every episode fails.
+            RolloutError, EpisodeTimeout: If every episode fails, or any time out.
         """
         run = self.run
         if run.config.logging.evaluation_episodes:
@@ -411,7 +405,7 @@ class Trainer:
         self._recorder.summary(run)
 
     async def shutdown(self) -> None:
-        """Stop after the current round, save a checkpoint if the round has none, and close.
+        """Stop after the current round, save a checkpoint if progress is unsaved, and close.
 
         No checkpoint is saved if models have trained on rounds that are not recorded.
         """
@@ -426,7 +420,7 @@ class Trainer:
         self.close()
 
     def close(self) -> None:
-        """Close files, unlock the folder and end model servers; a `with` block calls this."""
+        """Close files, unlock the folder and end model servers, without saving a checkpoint."""
         self._end_rounds()
         self._recorder.close()
         if self._run is not None:
@@ -441,11 +435,10 @@ class Trainer:
 
     @property
     def _stopping(self) -> bool:
-        """True if any process was stopped, so that all processes end after the same round."""
         return processes.any_of(self._stop.is_set())
 
     def lock(self) -> None:
-        """Lock the run's folder, in the main process only, until `fit` or `close` ends.
+        """Create and lock the run's folder, in the main process only, until `fit` or `close` ends.
 
         Raises:
             ConfigError: If another process or Trainer has the lock, or the folder is not writable.
@@ -460,18 +453,12 @@ class Trainer:
             self._lock = None
 
     def _claim(self) -> None:
-        """Lock the run's folder. Unless claimed before, raise ConfigError if it contains a run."""
         self.lock()
         if self._writes and not self._claimed:
             self.files.refuse_to_overwrite()
         self._claimed = True
 
     def _begin(self) -> None:
-        """Open the run's files and, in a new run, evaluate the models; nothing if they are open.
-
-        A resumed run repeats a missing evaluation of its last stage. Raises ConfigError if the
-        folder contains another run, or a data file is missing.
-        """
         if self._recorder.is_open:
             return
         run = self.run

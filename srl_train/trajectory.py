@@ -17,7 +17,7 @@ from srl_train.modes import Rewards
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Steps of one agent in one episode, with training rewards and advantages."""
+    """Steps of one agent in one episode, with training rewards and advantages in time order."""
 
     agent: str
     steps: tuple[AgentStep, ...]
@@ -28,11 +28,11 @@ class Trajectory:
     """Advantage of each step. None leaves advantages to the learner; GRPO compares the episode
     returns of a group."""
     gains: tuple[float, ...] | None = None
-    """Gain of each step over other actions, from replays of the episode."""
+    """Per step: reward-to-go minus that of replays with other actions; None without replays."""
     seed: int = 0
-    """Seed of the episode; the episodes of a group share it."""
+    """Environment seed of the episode; the episodes of a group share it."""
     environment: str = ""
-    """Name of the environment; empty if the run has only one."""
+    """Name of the environment within multitask_v0; empty for other environments."""
     end: End | None = None
     """End of the agent's episode, if known."""
     states: tuple[np.ndarray, ...] | None = None
@@ -50,11 +50,11 @@ def shaped_game(
     shape: Callable[[Rewards], Rewards],
     parse_penalty: float,
 ) -> Game:
-    """Return agent to its trajectory in a complete episode, with training rewards.
+    """Return agent to its trajectory, for each of `agents`, with training rewards.
 
-    `shape` turns raw rewards, by agent and step, into training rewards. `parse_penalty` is then
-    subtracted from the reward of an unparsable answer. Raises TrainingError if a raw reward is not
-    finite.
+    `shape` turns agent to raw rewards, which are NaN in steps before the agent joined, into
+    training rewards. `parse_penalty` is then subtracted from the reward of each unparsable answer.
+    Raises TrainingError if a raw reward is not finite.
     """
     steps = {agent: episode.steps_of(agent) for agent in agents}
     raw = {agent: [step.reward for step in taken] for agent, taken in steps.items()}
@@ -95,7 +95,7 @@ def shaped_game(
 
 
 def rewards_to_go(rewards_T: Sequence[float] | NDArray[np.float64], discount: float) -> list[float]:
-    """Return sum over k >= t of discount**(k - t) * rewards_T[k], for each step t, in float64."""
+    """Return sum over k >= t of discount**(k - t) * rewards_T[k], for each step t, as a list."""
     found: list[float] = []
     total = 0.0
     for reward in reversed(rewards_T):
@@ -105,5 +105,5 @@ def rewards_to_go(rewards_T: Sequence[float] | NDArray[np.float64], discount: fl
 
 
 def discounted_return(rewards_T: Sequence[float] | NDArray[np.float64], discount: float) -> float:
-    """Return sum over t of discount**t * rewards_T[t] (Sutton and Barto 2018, eq. 3.8)."""
+    """Return sum over t of discount**t * rewards_T[t], t from 0; 0.0 without rewards."""
     return next(iter(rewards_to_go(rewards_T, discount)), 0.0)

@@ -1,8 +1,7 @@
 """Update strategies: functions that combine the updates of several models.
 
-A strategy is a set of pure functions on the gradients and weights of all models, with explicit
-state. It never sees a trainer, an optimizer or a device, and it changes no input in place. Its
-state is plain data (mappings, lists, numbers, text, tensors), so that checkpoints can save it.
+A strategy is a set of pure functions on the gradients and weights of all models, with an explicit
+state that checkpoints can save: mappings, lists, numbers, text and tensors.
 
 To add a strategy, write a function that returns an `UpdateStrategy` and add it to `STRATEGIES`.
 """
@@ -27,8 +26,7 @@ from srl_train.config.learning.updates import ServerConfig
 from srl_train.errors import ConfigError, UpdateError
 
 Tensors = Mapping[str, Mapping[str, Tensor] | None]
-"""Model to parameter name to tensor. None for a model that has no tensors or must not update:
-never zeros, because AdamW moves weights on a zero gradient and 0 * NaN is NaN."""
+"""Model to parameter name to tensor. None for a model that has no tensors or must not update."""
 Parameters = Mapping[str, Mapping[str, Tensor]]
 """Model to parameter name to tensor, for every model."""
 Traffic = Mapping[str, int]
@@ -38,8 +36,7 @@ Groups = Sequence[Sequence[str]]
 model in no group is not averaged."""
 
 SIGNIFICANT = 3.0
-"""Standard errors above which two scores differ: in most rounds the scores of four equal models
-spread less."""
+"""Standard errors above which two scores differ."""
 
 
 # The protocol.
@@ -49,14 +46,14 @@ class RoundContext(NamedTuple):
     """Round and optimizer step at which a strategy is called."""
 
     round: int
-    """Round number, from 0."""
+    """Round number, from 0; in a stage before the rounds, the number of the pass."""
     step: int
-    """Optimizer step within the round, from 0."""
+    """Optimizer step within the update, from 0; always 0 in `on_weights`."""
     scores: Mapping[str, float]
     """Model to its score of this round in standard errors (srl_train.scores), higher is better;
-    only models that played."""
+    only models that played. 0.0 in stages."""
     samples: Mapping[str, int] = MappingProxyType({})
-    """Model to the number of samples of its current update."""
+    """Model to the number of samples of its current update; others are missing."""
     closing: bool = False
     """True for the last update of a stage before the rounds."""
 
@@ -65,7 +62,7 @@ def no_state(models: Sequence[str]) -> dict[str, Any]:
     """Return {}, the state of a stateless strategy.
 
     Args:
-        models: Names of the models, which are ignored.
+        models: Names of the models, which have no effect.
     """
     return {}
 
@@ -77,26 +74,27 @@ def unchanged(*arguments: Any) -> tuple[Any, Any]:
 
 
 class UpdateStrategy(NamedTuple):
-    """Functions of one strategy; most strategies define `init` and one of the others."""
+    """Update strategy: functions that combine the gradients or weights of all models."""
 
     init: Callable[[Sequence[str]], Any]
     """Names of the models -> initial state."""
     on_gradients: Callable[[Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
-    """(gradients, state, context) -> (gradients to apply, state); at every optimizer step."""
+    """(gradients, state, context) -> (gradients to apply, state); before each optimizer step. A
+    gradient is None for a model without a step, and for a gradient that is not finite."""
     on_weights: Callable[[Tensors, Tensors, Any, RoundContext], tuple[Tensors, Any]] = unchanged
     """(weights before the update, weights after it, state, context) -> (new weights, state), for
     all models, including models without an update."""
     check: Callable[[Parameters], None] = lambda parameters: None
     """Raise UpdateError, before training starts, for models that the strategy cannot update."""
     traffic: Callable[[Any], Traffic] = lambda state: {}
-    """State -> bytes that each model would have exchanged over a network; empty if not counted."""
+    """State -> bytes that each model would have exchanged since the start; empty if not counted."""
 
 
 # Averaging.
 
 
 def check_compatible(parameters: Parameters, groups: Groups = ()) -> None:
-    """Raise UpdateError if models of a group (none: all models) differ in names or shapes."""
+    """Raise UpdateError if models of one group (without groups: all) differ in names or shapes."""
     for first, *others in members_of(parameters, groups):
         expected = {name: list(tensor.shape) for name, tensor in parameters[first].items()}
         for other in others:
@@ -120,13 +118,13 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return the sorted names in `models` of each nonempty group; without groups, of all models."""
+    """Return, per group, the sorted names in `models`, if any; without groups, all in one list."""
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """Return the name of the first tensor with NaN or infinity, or None."""
+    """Return the name of the first tensor with NaN or infinity, or None if all are finite."""
     for name, tensor in tensors.items():
         if not fsdp.full(tensor.isfinite().all()):
             return name
@@ -139,9 +137,9 @@ def weighted_mean(
 ) -> dict[str, Tensor]:
     """Return the weighted mean of the models' tensors by parameter name, in float32 or wider.
 
-    The fixed order, by model name, makes equal inputs give equal bits. Models of weight 0 are
-    excluded, because 0 * NaN is NaN; one weight must be above 0. The result is on the device of the
-    first model.
+    `members` is model -> tensors, and `weights` model -> weight, of which at least one must be
+    above 0. Models of weight 0 are excluded, even if they contain NaN. The result is on the device
+    of the first remaining model by name.
     """
     order = sorted(model for model in members if weights[model] > 0.0)
     whole = math.fsum(weights[model] for model in order)
@@ -155,7 +153,7 @@ def weighted_mean(
 
 
 def copied(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies of the values, with the dtypes and devices of the same names in `like`."""
+    """Return copies of the tensors, with the dtype and device of the same name in `like`."""
     # Models must not share the result, because gradient clipping changes tensors in place.
     return {
         name: value.to(device=like[name].device, dtype=like[name].dtype, copy=True)
@@ -181,15 +179,13 @@ def asynchronous() -> UpdateStrategy:
 def synchronized(groups: Groups = ()) -> UpdateStrategy:
     """Return the strategy that applies a group's mean gradient to its models (data-parallel SGD).
 
-    At every optimizer step the mean is over the models that have a gradient, and every model of the
-    group applies it: models that start equal, with equal optimizers, stay equal to the bit. Without
-    any gradient no model updates.
-
-    For LoRA adapters the mean gradients of A and of B equal the gradient of the mean loss only
-    while all adapters are equal, so start with equal adapters.
+    At every optimizer step the unweighted mean is over the models that have a gradient, and every
+    model of the group applies it. Equal models with equal optimizers thus stay bit-identical.
+    Without any gradient in the group, none of its models updates.
 
     Args:
-        groups: Names of models that are averaged with each other; empty averages all models.
+        groups: Names of models that are averaged with each other; empty averages all models. With
+            groups, models in none update independently.
 
     Raises:
         UpdateError: By the strategy's functions, for wrong groups or different parameters in one.
@@ -219,13 +215,11 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
     """Return the strategy that updates only the best max(1, floor(fraction * n)) of n candidates.
 
     Candidates are the models with a score and a gradient. Scores are in standard errors
-    (srl_train.scores), and differences up to SIGNIFICANT are ties: each place goes to the model
-    that has waited longest among the models tied with the best remaining model, then by name. A
-    candidate that was not selected in `patience` rounds updates in the next round in addition.
+    (srl_train.scores), and differences up to SIGNIFICANT are ties. The next selected model is
+    always the one that has waited longest, then the first by name, of the models tied with the best
+    remaining model. A candidate that has waited `patience` rounds is selected in addition.
 
-    The choice is made at the first optimizer step of a round. State: "round" of the choice,
-    "selected" models, and per model the rounds "waited" since its last selection; rounds in which a
-    model is no candidate do not count.
+    The choice is made at the first optimizer step of each update, and remains for its other steps.
     """
 
     def init(models: Sequence[str]) -> dict[str, Any]:
@@ -260,7 +254,6 @@ def selective(fraction: float = 0.5, patience: int = 4) -> UpdateStrategy:
 
 
 def _ranked(scores: Mapping[str, float], waited: Mapping[str, int]) -> list[str]:
-    """Return models from best to worst score; of ties (SIGNIFICANT), the longest `waited` first."""
     left = sorted(scores, key=lambda model: (-waited[model], model))
     ranked: list[str] = []
     while left:
@@ -279,14 +272,11 @@ def federated(
 ) -> UpdateStrategy:
     """Return the strategy that averages the models' weights after every `period` rounds.
 
-    Within each group: new = mix * common + (1 - mix) * own. The common weights are the mean,
-    weighted by the samples of the period (McMahan et al. 2017, alg. 1), or with a `server` the
-    result of its optimizer (`server_step`). Models without samples do not count in the mean, but
-    receive it. Rounds without any update do not count; the end of a stage before the rounds ends a
-    period.
-
-    LoRA: the mean of A and the mean of B are taken separately, and their product is not the mean of
-    the products B A. Both are close while the adapters have moved little from an equal start.
+    Within each of the `groups` (empty: all models): new = mix * common + (1 - mix) * own. The
+    common weights are the mean, weighted by the samples of the period (McMahan et al. 2017, alg.
+    1), or with a `server` the result of its optimizer (`server_step`). Models without samples do
+    not count in the mean, but receive it. Rounds without any update do not count; the end of a
+    stage before the rounds ends a period.
 
     Raises:
         UpdateError: By the strategy's functions, for wrong groups or different parameters in one.
@@ -377,17 +367,16 @@ def server_step(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Move the common weights towards the mean by one step of SGD with (Nesterov) momentum.
 
-    `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1), so
-    learning rate 1 without momentum gives the mean.
+    `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1).
 
     Args:
         server: Learning rate and momentum; Nesterov momentum if its name is "diloco".
-        common: Weights after the last average.
+        common: Weights after the last average, by parameter name.
         mean: Weighted mean of the models' present weights.
         state: Optimizer state from the last call; None at the first step.
 
     Returns:
-        The new common weights and the new state.
+        (new common weights, new state).
     """
     parameters = {name: Parameter(value.clone()) for name, value in common.items()}
     optimizer = torch.optim.SGD(

@@ -38,8 +38,9 @@ _Phase = Callable[[list[int]], None]
 class Handshake:
     """Protocol by which two players of a repeated game of K actions agree on a cycle of actions.
 
-    Messages are sent as actions. `coins` are random bits for the choice of a leader. `calls` is
-    True for the player that starts the handshake.
+    In each round, call `act` and then `observe`, until `over` is True or `agreed` is set. Call
+    `know` when rewards are known. `calls` is True to send the code CALL, and False to answer a
+    partner that sent it. If both players call, `coins`, random bits, choose the leader.
     """
 
     def __init__(self, actions: int, coins: Sequence[int], *, calls: bool) -> None:
@@ -64,11 +65,11 @@ class Handshake:
             self._begin(ANSWER, (0,) * len(ANSWER), self._ask)
 
     def act(self) -> int:
-        """Return this player's action in the current round, an integer from 0."""
+        """Return this player's action in the current round, from 0 to K - 1."""
         return self._own[len(self._heard)]
 
     def observe(self, other: int) -> None:
-        """Record the partner's action; sets `over` after a failure, `agreed` after an agreement."""
+        """Record the partner's action; set `over` after a failure, `agreed` after an agreement."""
         expected = self._expected
         if other > 1 if expected is None else other != expected[len(self._heard)]:
             self.over = True
@@ -78,10 +79,10 @@ class Handshake:
             self._then(self._heard)
 
     def know(self, mean_KK: Floats, count_KK: Floats, noise: float) -> None:
-        """Set this player's knowledge of its rewards.
+        """Set the statistics of this player's rewards.
 
-        `mean_KK` and `count_KK` are mean and number of the rewards per (own action, partner's
-        action), `noise` their standard deviation.
+        `mean_KK` and `count_KK` are mean and number of the rewards, indexed [own action, partner's
+        action]. `noise` is the standard deviation of a reward around its mean.
         """
         self._mean_KK, self._count_KK, self._noise = mean_KK, count_KK, noise
 
@@ -123,12 +124,6 @@ class Handshake:
         return cell if self._leads else (cell[1], cell[0])
 
     def _message(self) -> list[int]:
-        """Return the bits of each candidate's mean reward, BITS each, then one noise in NOISE_BITS.
-
-        Numbers begin with their highest bit. A mean is a fraction of this player's range of
-        rewards, which this method sets in the first exchange. The noise n means 2 ** (-n / 2) of
-        that range.
-        """
         if not self._again:  # The second exchange has the scale of the first.
             self._least = float(self._mean_KK.min())
             self._range = max(float(np.ptp(self._mean_KK)), 1e-12)
@@ -169,8 +164,9 @@ def in_question(
 ) -> list[Cell]:
     """Return the joint actions (leader's, follower's) that may be as good as the agreement.
 
-    Their product of gains over the maximin values is at least that of the agreement if their
-    rewards are `error` higher, and those of the agreement `error` lower, than in the tables.
+    Both tables are mean rewards [leader's action, follower's]. A joint action is returned if its
+    `product_of_gains`, with rewards `error` higher, is at least that of the agreement, with rewards
+    `error` lower.
     """
     _, sure_2 = maximin(np.stack([leader_KK, follower_KK.T]))
     value_J2 = np.stack([leader_KK.ravel(), follower_KK.ravel()], axis=1) + error

@@ -31,7 +31,11 @@ LOOKAHEAD = 128  # number of future episodes over which a lead is evaluated
 
 
 class LearnerFilter:
-    """Beliefs about the logits of N learners, for each direction D, rate R and grid point G."""
+    """Beliefs about N learning partners: distributions of the logit of their action 1.
+
+    There is one distribution on the grid LOGITS per filter. A filter assumes one entry of
+    DIRECTIONS and one of RATES; its index is direction * len(RATES) + rate.
+    """
 
     def __init__(self, runs: int) -> None:
         belief = np.exp(-0.5 * (LOGITS / START) ** 2)
@@ -39,9 +43,10 @@ class LearnerFilter:
         self._logit_DRNG = np.tile(belief / belief.sum(), shape)
 
     def add(self, played_N: Floats, counts_NK: Floats) -> Floats:
-        """Update the beliefs with an episode; return its log-likelihood by filter, (N, FILTERS).
+        """Return an episode's log-likelihood by filter, (N, FILTERS), and then update the beliefs.
 
-        `played_N` is the agent's rate of action 1, `counts_NK` the partner's count of each action.
+        `played_N` is the agent's fraction of rounds with action 1, `counts_NK` the partner's number
+        of rounds with action 0 and 1, (N, 2).
         """
         chance_G = _chance(LOGITS)
         log_likelihood_NG = counts_NK[:, 1:] * np.log(chance_G) + counts_NK[:, :1] * np.log(
@@ -62,9 +67,10 @@ class LearnerFilter:
         return np.asarray(evidence.reshape(FILTERS, -1).T)
 
     def led(self, weight_NF: Floats) -> Floats:
-        """Return the partner's future rate of action 1 if the agent always plays 0 or 1: (N, 2).
+        """Return the partner's expected rate of action 1 against a constant agent: (N, 2).
 
-        The rate is the mean over LOOKAHEAD episodes and the filters, weighted by `weight_NF`.
+        The columns are the agent's action, 0 or 1. The rate is the mean over the next LOOKAHEAD
+        episodes and over the filters, with the weights `weight_NF`, which sum to 1.
         """
         weight_NDR = weight_NF.reshape(-1, len(DIRECTIONS), len(RATES))
         led_N2 = np.zeros((len(weight_NF), 2))
@@ -102,7 +108,7 @@ def _moves() -> Floats:
 
 @cache
 def _futures() -> Floats:
-    """Return a learner's mean rate of action 1 in LOOKAHEAD episodes [push -1, 1; rate; logit]."""
+    """Return mean rates of action 1 in LOOKAHEAD episodes: [push -1 or 1, RATES, LOGITS]."""
     moves = _moves()[[0, -1]]
     share = np.zeros((2, len(RATES), LOGITS.size))
     chance = np.broadcast_to(_chance(LOGITS), share.shape)

@@ -21,7 +21,7 @@ class Uniforms:
         self._drawn_KN = np.empty((0, len(seeds)))
 
     def take(self, rounds: int) -> Floats:
-        """Draw the next `rounds` numbers, from 0 to below 1, of every stream: (rounds, N)."""
+        """Draw the next `rounds` numbers of each of the N streams: (rounds, N)."""
         while len(self._drawn_KN) < rounds:
             drawn = [generator.random(_BLOCK) for generator in self._generators]
             self._drawn_KN = np.concatenate([self._drawn_KN, np.stack(drawn, axis=1)])
@@ -30,15 +30,15 @@ class Uniforms:
 
 
 def drawn(chance_NK: Floats, uniform_N: Floats) -> NDArray[np.int64]:
-    """Return the actions (N,) drawn from N distributions over K actions, by inverse transform."""
+    """Return the actions (N,) drawn from N distributions over K actions, by inverse transform.
+
+    `uniform_N` contains one uniform random number in [0, 1) per distribution.
+    """
     return np.asarray((uniform_N[:, None] > chance_NK.cumsum(axis=1)[:, :-1]).sum(axis=1))
 
 
 class SimplePGRuns:
-    """N independent SimplePG learners in array form (a matrix_game.Player), one per seed.
-
-    Raises ValueError unless `lr`, the learning rate, is above 0.
-    """
+    """N independent SimplePG learners in array form, one per seed; ValueError unless `lr` > 0."""
 
     def __init__(self, seeds: Sequence[int | np.random.SeedSequence], *, lr: float = 0.05) -> None:
         if not lr > 0:
@@ -67,8 +67,8 @@ class SimplePGRuns:
 class SimplePG:
     """REINFORCE (Williams 1992) with the batch's mean reward as its baseline, on one logit.
 
-    theta starts at 0, where both actions are equally likely. An update adds
-    lr * mean((action - p) * (reward - mean reward)).
+    `theta` is the logit of p, the probability of action 1, and starts at 0. An update adds
+    lr * mean((action - p) * (reward - mean reward)), with means over the rounds.
 
     Args:
         lr: Learning rate.
@@ -83,21 +83,21 @@ class SimplePG:
 
     @property
     def theta(self) -> float:
-        """Logit of cooperation."""
+        """Logit of the probability of action 1 (cooperate)."""
         return float(self._runs.theta[0])
 
     @property
     def chance(self) -> float:
-        """Probability of cooperation."""
+        """Probability of action 1 (cooperate)."""
         return float(self._runs.chance()[0])
 
     def act(self) -> tuple[int, float]:
-        """Draw an action; return it, 1 to cooperate or 0, and its natural log-probability."""
+        """Draw an action, 1 (cooperate) or 0; return it and its natural log-probability."""
         [action], [chance] = self._runs.act()
         return int(action), log(chance if action else 1.0 - chance)
 
     def update(self, trajectories: Sequence[tuple[int, float, float]]) -> None:
-        """Take one gradient step from the (action, log-probability, reward) of each round.
+        """Change `theta` by one gradient step on (own action, log-probability, reward) per round.
 
         The log-probability is ignored. Raises ValueError if there are no rounds.
         """

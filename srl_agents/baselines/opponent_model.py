@@ -25,7 +25,7 @@ PRIOR_WEIGHT = 0.1  # weight in rounds of the mean of all rewards as prior of ea
 
 
 class PayoffTable:
-    """Statistics of an agent's rewards per joint action, in N tables [own, other's action]."""
+    """Statistics of an agent's rewards by joint action [own, other's] of K actions, for N runs."""
 
     def __init__(self, runs: int, actions: int = 2) -> None:
         self._cells = actions * actions
@@ -47,9 +47,10 @@ class PayoffTable:
             table += np.bincount(flat, weights, minlength=table.size).reshape(self._shape)
 
     def mean(self) -> Floats:
-        """Return the expected reward of each joint action: (N, K, K).
+        """Return the estimated mean reward of each joint action: (N, K, K).
 
-        The mean of all rewards of the run counts as PRIOR_WEIGHT more rewards of the joint action.
+        The mean of all rewards of the run (0 without any) is a prior with the weight of
+        PRIOR_WEIGHT rewards.
         """
         known = self._total + PRIOR_WEIGHT * self._overall()[:, None, None]
         return np.asarray(known / (self.count + PRIOR_WEIGHT))
@@ -57,7 +58,8 @@ class PayoffTable:
     def error(self) -> Floats:
         """Return the standard errors of `mean`: (N, K, K).
 
-        An unseen joint action has the standard deviation of all rewards.
+        The error is noise() / sqrt(count). For a joint action without rewards, it is the standard
+        deviation of all rewards of the run.
         """
         seen = self.noise()[:, None, None] / np.sqrt(np.maximum(self.count, 1.0))
         rounds = np.maximum(self.count.sum(axis=(1, 2)), 1.0)
@@ -91,9 +93,11 @@ _lgamma = np.vectorize(lgamma, otypes=[float])
 class PartnerModel:
     """Beliefs about the partner's type and next actions, for N runs.
 
-    `fading` in (0, 1] is the fraction kept per episode of the evidence for all types, and of the
-    counts of the changing and reactive types; the other types keep all counts. The C = 1 + K * K
-    situations are the start of an episode and the joint actions of the last round.
+    A partner of type stationary or changing has one action distribution; of type conditional or
+    reactive, one per situation. A learner, only with K = 2 actions, takes gradient steps. There are
+    C situations: 0 is the start of an episode, 1 + K * own + other follows a joint action.
+    `fading`, in (0, 1], is the fraction kept per episode of the evidence for all types, and of the
+    counts of the changing and reactive types.
     """
 
     def __init__(self, runs: int, fading: float, actions: int = 2) -> None:
@@ -106,7 +110,7 @@ class PartnerModel:
         self._log_evidence = np.zeros((runs, len(shares)))
 
     def add(self, own_NT: Actions, other_NT: Actions) -> None:
-        """Update the counts and the evidence with the actions (N, T) of an episode."""
+        """Update the beliefs with both players' actions (N, T) of one whole episode."""
         runs, kinds, actions = self._all_NCK.shape
         place_NT = situations(own_NT, other_NT, actions) + kinds * np.arange(runs)[:, None]
         flat = (place_NT * actions + other_NT).ravel()
@@ -132,14 +136,17 @@ class PartnerModel:
         return np.asarray(self._weights()[:, len(COUNTED) :].sum(axis=1))
 
     def replies(self) -> Floats:
-        """Return a non-learner's action distributions by last joint action or start: (N, C, K)."""
+        """Return the action distributions of a partner that is no learner, by situation: (N, C, K).
+
+        They are means over the other types, weighted by their probabilities.
+        """
         return self._mean_by_belief([_mean(counts) for counts in self._counts_by_type()])
 
     def doubt(self, rounds: int) -> Floats:
-        """Return how much `rounds` more rounds would change `replies`, by situation: (N, C).
+        """Return the standard deviation of the change that more rounds make in `replies`: (N, C).
 
-        The change is a standard deviation, the largest over the actions (knowledge gradient;
-        Frazier, Powell and Dayanik 2008).
+        `rounds` is their number in the situation. The result is the largest over the actions
+        (knowledge gradient; Frazier, Powell and Dayanik 2008).
         """
         spreads = []
         for counts in self._counts_by_type():
@@ -149,7 +156,10 @@ class PartnerModel:
         return self._mean_by_belief(spreads)
 
     def led(self) -> Floats:
-        """Return a learner's future rate of action 1 against 0 or 1 only: (N, 2); 0.5 if K > 2."""
+        """Return a learner's expected rate of action 1 against a constant agent: (N, 2).
+
+        The columns are the agent's action, 0 or 1. The result is 0.5 if K > 2.
+        """
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
         weight_NF = self._weights()[:, len(COUNTED) :]
@@ -187,7 +197,6 @@ def _mean(counts: Floats) -> Floats:
 
 
 def _log_chance(new: Floats, old: Floats) -> Floats:
-    """Return the Dirichlet-multinomial log-probability of new counts (..., K) given old ones."""
     return np.asarray(_log_beta(old + new + PRIOR_COUNT) - _log_beta(old + PRIOR_COUNT))
 
 

@@ -47,7 +47,7 @@ _erf = np.vectorize(erf, otypes=[float])
 
 
 class OurMethodRuns:
-    """N independent runs of OurMethodPolicy in array form, one per seed."""
+    """N independent runs of OurMethodPolicy in array form, one per seed; raises its errors."""
 
     def __init__(
         self,
@@ -177,11 +177,6 @@ class OurMethodRuns:
         return action_N, chance_N
 
     def _guarded(self, mean_NKK: Floats) -> Bools:
-        """Return True (N,) where the loss against the maximin value is above twice the GUARD bound.
-
-        Sets `_maximin_NK` from the expected rewards `mean_NKK`, ends agreements that pay too little
-        by them, and stops leading and exploring above the bound (safety; Powers et al. 2007).
-        """
         self._maximin_NK, value_N = maximin(mean_NKK)
         range_N = np.ptp(mean_NKK, axis=(1, 2))
         own_NL, other_NL = self._cycle_2NL
@@ -225,14 +220,6 @@ class OurMethodRuns:
         payoff_NKK: Floats,
         error_NKK: Floats,
     ) -> tuple[Actions, Floats]:
-        """Return plans (N, T, C) and their values (N,): best response, constant action or test.
-
-        A test, of value MUCH, plays both actions in turn while the better one against a learner is
-        unsure. `_lead_N` is set to the constant action of each run, or UNDECIDED. `learner_N` are
-        the probabilities that the partners are learners, `led_N2` the mean rewards of each constant
-        action against a learner. `best` and `reply_NC` are the best responses to other partners and
-        their probabilities of action 1. The payoffs are expected rewards with standard errors.
-        """
         rounds = best.action_NTC.shape[1]
         share_N2 = shares_met(reply_NC, rounds)
         gap_error_N = _gap_error(error_NKK, share_N2)
@@ -259,11 +246,10 @@ class OurMethodRuns:
 
 
 def worth_exploring(cost_N: Floats, spread_N: Floats) -> Bools:
-    """Return True (N,) where a plan is worth an episode for its information.
+    """Return (N,): True where the information from playing a plan is worth its cost.
 
-    `cost_N` is its expected loss against the best known plan, `spread_N` the standard deviation of
-    its value, which is assumed to be normal. The benefit is the expected surplus over LOOKAHEAD
-    episodes (value of information; Dearden, Friedman and Andre 1999).
+    `cost_N` is the plan's expected loss of reward per round against the best known plan, `spread_N`
+    the standard deviation of its value (value of information; Dearden, Friedman and Andre 1999).
     """
     spread_N = np.maximum(spread_N, 1e-12)
     return np.asarray(LOOKAHEAD * spread_N * _surplus(cost_N / spread_N) > cost_N + 1e-9)
@@ -275,7 +261,8 @@ class OurMethodPolicy:
     Every round, call `act` and then `observe_opponent`; after every episode, call `update`.
 
     Args:
-        seed: Seed of tie-breaks and mixed strategies; two players need different seeds.
+        seed: Seed of mixed strategies and of the bits that choose a leader; None draws a seed. Two
+            players of one game need different seeds.
         actions: Number of actions.
         momentum: Fraction of the evidence about the opponent that is kept per episode, in (0, 1].
 
@@ -290,7 +277,7 @@ class OurMethodPolicy:
         self._has_acted = False
 
     def act(self) -> tuple[int, float]:
-        """Return the action of the round and its natural log-probability."""
+        """Return the round's action, the same in each call, and its natural log-probability."""
         [action], [chance] = self._runs.act()
         self._has_acted = True
         return int(action), log(chance)
@@ -298,8 +285,7 @@ class OurMethodPolicy:
     def observe_opponent(self, opp_action: int) -> None:
         """Record the opponent's action, which ends the round.
 
-        Raises:
-            ValueError: The action is out of range, or `act` was not called in this round.
+        Raises ValueError if the action is out of range, or `act` was not called in this round.
         """
         if opp_action not in range(self._actions):
             allowed = "0 (compete) or 1 (cooperate)"
@@ -312,14 +298,15 @@ class OurMethodPolicy:
         self._runs.observe_opponent(np.array([opp_action], np.int8))
 
     def update(self, trajectories: Sequence[tuple[int, float, float]], env: object = None) -> None:
-        """Update the estimates and the plan with the actions and rewards of an episode.
+        """Update the estimates and the plan after an episode.
 
         Args:
-            trajectories: (own action, log-probability, reward) of each round.
+            trajectories: (own action, log-probability, reward) of each round of the episode; the
+                log-probability is ignored.
             env: Ignored.
 
         Raises:
-            ValueError: The actions are not those of `act` since the last update, or there are none.
+            ValueError: No rounds, or actions that differ from those since the last update.
         """
         actions = np.array([[action for action, _, _ in trajectories]], np.int8)
         rewards = np.array([[reward for _, _, reward in trajectories]], float)
@@ -327,7 +314,6 @@ class OurMethodPolicy:
 
 
 def _surplus(distance_N: Floats) -> Floats:
-    """Return E[max(0, X - distance)] of a standard normal X: (N,)."""
     density_N = np.exp(-0.5 * distance_N**2) / np.sqrt(2.0 * pi)
     tail_N = 0.5 * (1.0 - _erf(distance_N / np.sqrt(2.0)))
     return np.asarray(density_N - distance_N * tail_N)

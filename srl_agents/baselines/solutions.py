@@ -14,8 +14,7 @@ from srl_agents.arrays import Actions, Floats
 def maximin(payoff_NKK: Floats) -> tuple[Floats, Floats]:
     """Return the maximin strategies (N, K) and values (N,) of N payoff tables [own, other].
 
-    At least one optimal strategy equalizes the columns of a square submatrix (Shapley and Snow
-    1950), so the strategies of all submatrices are compared.
+    The method is exact and takes exponential time in K (Shapley and Snow 1950).
     """
     runs, actions = payoff_NKK.shape[:2]
     identity = np.broadcast_to(np.eye(actions), (runs, actions, actions))
@@ -58,7 +57,7 @@ Cell = tuple[int, int]
 
 
 class Agreement(NamedTuple):
-    """Cycle of joint actions, with the mean payoff of each player."""
+    """Cycle of joint actions, one per round, and the mean payoff per round of each player."""
 
     cells: tuple[Cell, ...]
     row: float
@@ -68,11 +67,9 @@ class Agreement(NamedTuple):
 def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
     """Return the Nash bargaining solution among cycles of CYCLE rounds.
 
-    A cycle consists of one joint action, or mixes two in multiples of 1/CYCLE. The solution
-    maximizes the product of the players' gains over their maximin values (Nash 1950; Littman and
-    Stone 2005). Gains are measured from SLACK times the range of the player's table below the
-    maximin value, so that an agreement exists in zero-sum games too. Both tables are square and
-    indexed [row player's action, column player's].
+    A cycle contains one or two joint actions. The solution maximizes `product_of_gains` (Nash 1950;
+    Littman and Stone 2005). If it is -inf for all cycles, both players play action 0. The tables
+    are square and indexed [row player's action, column player's].
     """
     actions = len(row_KK)
     weight_AJ = _shares(actions)
@@ -85,8 +82,8 @@ def fair_cycle(row_KK: Floats, column_KK: Floats) -> Agreement:
 def product_of_gains(value_A2: Floats, sure_2: Floats, row_KK: Floats, column_KK: Floats) -> Floats:
     """Return the product of both players' gains (A,), for A pairs of payoffs (row, column).
 
-    A gain is (payoff - maximin value `sure_2`) / range of the player's table + SLACK. The product
-    is -inf if a gain is negative.
+    A gain is (payoff - maximin value) / range of the player's table + SLACK; `sure_2` contains the
+    maximin values (row, column). The product has 9 decimals. A negative gain makes it -inf.
     """
     range_2 = np.maximum([np.ptp(row_KK), np.ptp(column_KK)], 1e-12)
     gain_A2 = (value_A2 - sure_2) / range_2 + SLACK
@@ -119,12 +116,12 @@ def _cells(share_J: Floats, actions: int) -> tuple[Cell, ...]:
 
 
 class Plan(NamedTuple):
-    """Best actions of an episode against N partners, and their mean rewards."""
+    """Best actions of an episode against N partners, and their expected rewards."""
 
     action_NTC: Actions
-    """Best action by run, round and situation."""
+    """Best action by partner, round and situation (see `best_plan`)."""
     value_N: Floats
-    """Mean reward per round."""
+    """Expected reward per round, by partner."""
 
 
 def best_plan(
@@ -133,9 +130,9 @@ def best_plan(
     """Return the best Plan of `rounds` rounds against known partners, by backward induction.
 
     `reply_NCK` are the partners' action distributions per situation: 0 is the start of an episode,
-    1 + K * own + other follows a joint action. Payoffs are [own, other]. With `doubt_NC`, the plan
-    is optimistic: the best reply has at least this probability, as in interval estimation (Strehl
-    and Littman 2008, eq. 3.2).
+    1 + K * own + other follows a joint action. Payoffs are [own, other]. `doubt_NC` makes the plan
+    and its value optimistic: with these probabilities, the reply is the best one for the agent, as
+    in interval estimation (Strehl and Littman 2008, eq. 3.2).
     """
     runs, situations = reply_NCK.shape[:2]
     action_NTC = np.empty((runs, rounds, situations), np.int8)
@@ -148,7 +145,7 @@ def best_plan(
 
 
 def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Floats:
-    """Return the mean reward per round (N,) of plans (N, T, C) against known partners.
+    """Return the expected reward per round (N,) of plans (N, T, C) against known partners.
 
     `reply_NCK` has the situations of `best_plan`; payoffs are indexed [own, other] action.
     """
@@ -161,10 +158,10 @@ def plan_value(action_NTC: Actions, reply_NCK: Floats, payoff_NKK: Floats) -> Fl
 
 
 def shares_met(reply_NC: Floats, rounds: int) -> Floats:
-    """Return the partner's rate of action 1 in `rounds` rounds against 0 or 1 only: (N, 2).
+    """Return the partner's expected rate of action 1 against a constant agent: (N, 2).
 
-    `reply_NC` is the partner's probability of the action 1 in the five situations of a game of two
-    actions.
+    The columns are the agent's action, 0 or 1. The rate is the mean over an episode of `rounds`
+    rounds. `reply_NC` (N, 5) is the probability of action 1 in the situations of `best_plan`.
     """
     chance_N2 = np.repeat(reply_NC[:, :1], 2, axis=1)
     total_N2 = np.zeros_like(chance_N2)

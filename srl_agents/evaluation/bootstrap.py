@@ -19,7 +19,7 @@ def bootstrap_interval(
     """Compute the 95 % percentile bootstrap interval of the mean (Efron 1979).
 
     Args:
-        values: Values.
+        values: Numbers whose mean is estimated.
         seed: Seed of the resampling.
         clusters: Cluster of each value; values of one cluster are drawn together. By default each
             value is its own cluster.
@@ -40,7 +40,7 @@ def bootstrap_interval(
 
 
 def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:
-    """Return the 2.5 % and 97.5 % quantiles of resampled values other than NaN; NaN if all are."""
+    """Return the 2.5 % and 97.5 % quantiles of at least one value; NaN values are ignored."""
     tail = (1.0 - CONFIDENCE) / 2
     low, high = np.nanquantile(np.asarray(resampled, dtype=np.float64), [tail, 1.0 - tail])
     return float(low), float(high)

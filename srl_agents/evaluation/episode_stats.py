@@ -12,20 +12,23 @@ LONG_AFTER = 2**31
 
 
 def cooperation_rate(steps: Iterable[AgentStep]) -> float | None:
-    """Return the fraction of odd actions, which cooperate, in games with them; else None."""
+    """Return the fraction of odd (cooperative) actions.
+
+    Only steps with "cooperation_ratio" in their info count; the result is None without any.
+    """
     actions = [step.decision.action for step in steps if "cooperation_ratio" in step.info]
     return sum(int(action) % 2 for action in actions) / len(actions) if actions else None
 
 
 def parse_failures(steps: Iterable[AgentStep]) -> float:
-    """Return the fraction of the steps' text answers that could not be parsed; 0 without any."""
+    """Return the fraction of text answers that could not be parsed; 0 without any."""
     answers = [step.decision for step in steps if step.decision.text is not None]
     unread = sum(answer.parse_failure is not None for answer in answers)
     return unread / len(answers) if answers else 0.0
 
 
 def success(episodes: Iterable[Episode]) -> float | None:
-    """Return the fraction of true "success" entries in the agents' last infos; None without any."""
+    """Return the fraction of True among "success" in all agents' last infos; None without any."""
     ends = [
         bool(end["success"])
         for episode in episodes
@@ -36,7 +39,7 @@ def success(episodes: Iterable[Episode]) -> float | None:
 
 
 def environment_of(episode: Episode) -> str | None:
-    """Return the label of the environment that multitask_v0 chose; None if the record has none."""
+    """Return the label of the environment that multitask_v0 chose, or None without one."""
     label = episode.turns[0][0].info.get("environment") if episode.turns else None
     return None if label is None else str(label)
 
@@ -44,9 +47,9 @@ def environment_of(episode: Episode) -> str | None:
 def by_environment(episodes: Iterable[Episode]) -> dict[str, dict[str, Any]]:
     """Return label -> statistics of the episodes of this environment of multitask_v0.
 
-    The keys are "episodes" (number), "raw_reward" (mean per step), "raw_return" (mean per agent and
-    episode), "success" (or None) and "parse_failures" (see these functions). Other episodes are
-    ignored.
+    The keys are "episodes" (number), "raw_reward" (mean per agent and step), "raw_return" (mean per
+    agent and episode), "success" and "parse_failures" (see these functions). Episodes without a
+    label (`environment_of`) are ignored.
     """
     groups: dict[str, list[Episode]] = {}
     for episode in episodes:

@@ -59,11 +59,14 @@ class Player(Protocol):
         """Record the opponents' actions (N,) of the round."""
 
     def update(self, own_NT: Actions, reward_NT: Floats) -> None:
-        """Update the policies with the actions and rewards (N, T) of an episode."""
+        """Learn from the actions and rewards (N, T) of an episode, and begin the next one."""
 
 
 class Scripted:
-    """N runs of a memory-one strategy, one per seed."""
+    """N runs of a memory-one strategy (a Player), one per seed.
+
+    `chances` are the probabilities of action 1 at first and after (own, other) = 00, 01, 10, 11.
+    """
 
     def __init__(self, seeds: Seeds, chances: Sequence[float]) -> None:
         self._uniforms = Uniforms(seeds)
@@ -90,7 +93,7 @@ class MatchOutcome:
     rewards_2NE: Floats
     """Mean reward per round, by player, run and episode."""
     late_N22: Floats
-    """Share of each joint action (player A's, player B's) in the last tenth of the episodes."""
+    """Share of each joint action [A's, B's] in the last tenth of the episodes, at least one."""
 
     def of(self, player: int) -> Floats:
         """Return the mean reward per round of player 0 or 1 over all episodes, by run: (N,)."""
@@ -98,7 +101,7 @@ class MatchOutcome:
 
 
 def payoffs(coop_level: float, difficulty: float) -> Floats:
-    """Return mean rewards [own action, opponent's; 1 = cooperate] of coop_compete_v0's "pair".
+    """Return noise-free rewards [own action, other's; 1 = cooperate] of coop_compete_v0's "pair".
 
     Raises ValueError if a level is outside [0, 1].
     """
@@ -211,11 +214,11 @@ def run_benchmark(
         - "params": the arguments from `runs` to `seed`.
         - "metrics": player -> avg_A, avg_B, std_A, std_B in self-play.
         - "oracle": see `oracle`.
-        - "references": opponent -> best known reward against it: the exact best response to a
-          scripted player; for a learner, the better of AC and AP (no entry unless both play).
+        - "references": opponent -> `best_response` to a scripted player; for a learner, average
+          of the better of AC and AP against it (no entry unless both play).
         - "cross_play": row -> column -> {"avg", "std", "worst"} of the row's player.
         - "tuning": {"rate": learning rate of PG_TUNED; PG_RATE if it does not play}.
-        - "self_play": player -> "worst" (lowest run) and "runs_in_the_worse_agreement" (number).
+        - "self_play": player -> "worst" (lowest run of A or B), runs_in_the_worse_agreement.
 
     Raises:
         ValueError: A count is below 1, the seed is below 0, or a level is outside [0, 1].
@@ -282,7 +285,7 @@ def tuned_rate(payoff_22: Floats, *, runs: int, episodes: int, horizon: int, see
 
 
 def maker(name: str, tuned: float) -> Callable[[Seeds], Player]:
-    """Return the function from seeds to player `name` of PLAYERS; `tuned` is PG_TUNED's rate."""
+    """Return the constructor of a player in PLAYERS; `tuned` is PG_TUNED's learning rate."""
     if name in SCRIPTED:
         return partial(Scripted, chances=SCRIPTED[name].chances)
     learners: Mapping[str, Callable[[Seeds], Player]] = {
@@ -301,8 +304,8 @@ def _cell(value_N: Floats) -> dict[str, float]:
 def runs_in_the_worse_agreement(outcome: MatchOutcome, payoff_22: Floats) -> int:
     """Return the number of runs with the lower-paying agreement in over half of the late rounds.
 
-    The agreements are that both cooperate or both compete (0 if they pay the same). Late rounds are
-    those of the last 10 % of the episodes.
+    The two agreements are that both cooperate and that both compete; if they pay the same, the
+    result is 0. Late rounds are as in `late_N22`.
     """
     gap = payoff_22[1, 1] - payoff_22[0, 0]
     if abs(gap) < 1e-12:

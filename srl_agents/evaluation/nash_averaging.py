@@ -30,7 +30,7 @@ class NashAverage(NamedTuple):
     weights: Floats
     """Maximum-entropy Nash equilibrium, one probability per player."""
     values: Floats
-    """Margin of each player against the equilibrium: 0 in its support, at most 0 elsewhere."""
+    """Margins against the equilibrium: 0 in its support, at most 0 elsewhere, up to rounding."""
 
 
 def nash_average(payoffs_NN: ArrayLike) -> NashAverage:
@@ -80,13 +80,7 @@ def square(matrix: ArrayLike) -> Floats:
 
 
 def _maximum_entropy(lead: Floats) -> Floats:
-    """Return the weights of maximum entropy that no player beats: lead @ weights <= 0.
-
-    The weights are the limit of the logit equilibria w = softmax(lead @ w / t) as the temperature t
-    falls (McKelvey and Palfrey 1995). `lead` is antisymmetric, so each t has exactly one logit
-    equilibrium, whose entropy is at least that of any Nash equilibrium, and the equations of a
-    Newton step always have a solution.
-    """
+    """Approximate maximum-entropy weights with lead @ weights <= 0 (McKelvey, Palfrey 1995)."""
     logs, temperature, factor = np.full(len(lead), -np.log(len(lead))), 2.0, 0.5
     while temperature > COLDEST and factor < SLOWEST:
         colder = max(COLDEST, temperature * factor)
@@ -100,7 +94,7 @@ def _maximum_entropy(lead: Floats) -> Floats:
 
 
 def _logit_equilibrium(lead: Floats, logs: Floats) -> Floats | None:
-    """Return log w of w = softmax(lead @ w), or None if Newton's method from `logs` diverges."""
+    """Return log w of w = softmax(lead @ w), or None if Newton's method does not converge."""
     count = len(lead)
     for _ in range(MAX_STEPS):
         weights = np.exp(logs)

@@ -29,7 +29,7 @@ class LongWork:
     def at(self, position: str) -> None:
         """Log the piece of work and its `position`, such as "step 3", if a message is due.
 
-        The first is due FIRST seconds after the start, each other one BETWEEN seconds later.
+        The first is due FIRST seconds after the start, others BETWEEN seconds after the last one.
         """
         if self.due:
             log.info("%s: %s", self._work, position)
@@ -38,7 +38,7 @@ class LongWork:
 
 @contextmanager
 def announced(message: str) -> Iterator[None]:
-    """Log the message once, from another thread, if the block takes longer than FIRST seconds."""
+    """Log the message at level INFO, from another thread, if the block takes FIRST seconds."""
     timer = threading.Timer(FIRST, log.info, (message,))
     timer.daemon = True
     timer.start()

@@ -36,6 +36,7 @@ def remade(
     Raises:
         EpisodeError: The record has no `made_as`, or names code or files and is not trusted.
         EnvConfigError: This release cannot construct the environment.
+        ImportError: A package that the environment needs is missing.
     """
     made = episode.made_as
     if made is None:
@@ -55,7 +56,7 @@ def remade(
 
 
 def replay(episode: Episode, env: Any) -> Iterator[Any]:
-    """Replay a recorded episode in an environment, which is reset first.
+    """Replay a recorded episode in an environment, which is reset first and not closed.
 
     Args:
         episode: Record to replay.
@@ -117,7 +118,11 @@ Turn = tuple[AgentStep, ...]
 
 
 class Watched:
-    """Wrapper of an environment that stores the infos of the last reset or step."""
+    """Wrapper of an environment that stores the infos of the last reset or step.
+
+    `infos` are those of the current state of `env`, if it is running. Because `render_mode` is
+    None, `replay` renders nothing.
+    """
 
     def __init__(self, env: Any, infos: Mapping[str, Any] | None = None) -> None:
         self.env = env
@@ -141,13 +146,13 @@ class Watched:
         return outcome
 
     def mask(self, agent: str) -> Any:
-        """Return the agent's mask (1 = legal) in `infos`, or None if all actions are legal."""
+        """Return the agent's action mask (1 = legal) in `infos`, or None without a mask."""
         return self.infos.get(agent, {}).get("action_mask")
 
     def others(self, step: AgentStep) -> list[int]:
         """Return the legal actions of the step's agent except the recorded one.
 
-        The list is empty for actions that are not discrete.
+        Without a mask, all are legal. The list is empty for actions that are not discrete.
         """
         space, taken = self.env.action_space(step.agent), step.decision.action
         if not isinstance(space, Discrete) or not isinstance(taken, int | np.integer):
@@ -157,7 +162,10 @@ class Watched:
         return [action for action in legal if action != taken]
 
     def default(self, agent: str) -> Any:
-        """Return the text view's default action, or the first legal one if it is illegal."""
+        """Return the text view's `fallback_action`, or the first legal one if that is illegal.
+
+        Raises AttributeError without a text view.
+        """
         mask = self.mask(agent)
         action = fallback_action(self.env.unwrapped.text_view, mask)
         return action if mask is None or mask[action] else int(np.argmax(mask))
@@ -166,10 +174,10 @@ class Watched:
 def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: int) -> list[Turn]:
     """Play `turns` on a copy of `watched`, with `action` as the first action of `agent`.
 
-    `turns` are the recorded steps that follow the environment's current state. Returns the steps
-    until the episode or `turns` ends, with their new rewards, without observations. Recorded
-    actions that become illegal or are missing are replaced by the default. Raises EnvError if
-    there can be no copy.
+    `turns` are the recorded steps from the environment's current state; `agent` acts in the first.
+    Returns the steps until the episode or `turns` ends, with new rewards, without observations.
+    `Watched.default` replaces later actions that are missing or illegal. Raises EnvError if the
+    environment cannot be copied, or a step fails.
     """
     game = Watched(copied(watched.env), watched.infos)
     found: list[Turn] = []

@@ -53,7 +53,7 @@ def fill_in(tokenizer: Any, name: str | None) -> None:
     """Set the chat template of a tokenizer that has none to `template_of(name)`, in place.
 
     An existing template is kept, with a warning in the log if it differs. Does nothing if `name` is
-    None. Raises BackendError for a template that cannot be read.
+    None. The errors of `template_of` are raised even for a tokenizer that has a template.
     """
     if name is None:
         return
@@ -79,12 +79,12 @@ Messages = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """Next user message to the model, with the rules if it is the first."""
+    """User message of one turn, with the rules in the first."""
 
     words: str
     """User message."""
     rules: str | None = None
-    """System message of the first turn, may be empty; None in later turns."""
+    """System message of the first turn, empty to send none; None in later turns."""
     last: int | None = None
     """Last token id of the previous answer; None in the first turn."""
 
@@ -110,7 +110,7 @@ class ChatFormat:
             template_kwargs: Arguments of the template.
 
         Raises:
-            BackendError: No append-only template, it fails, or it and tokenizer lack an end token.
+            BackendError: No end token, no template, or one that fails or is not append-only.
         """
         if not tokenizer.chat_template:
             raise BackendError(
@@ -141,7 +141,7 @@ class ChatFormat:
         """All token ids that end an answer."""
 
     def render(self, messages: Messages) -> str:
-        """Return the text of (role, content) messages up to the next answer, else BackendError."""
+        """Render (role, content) messages up to the next answer; BackendError if this fails."""
         from jinja2.exceptions import TemplateError, UndefinedError  # an optional dependency
 
         try:
@@ -165,7 +165,7 @@ class ChatFormat:
     def prompts(self, turns: Sequence[ChatTurn]) -> list[tuple[int, ...]]:
         """Return, for each turn, the token ids that it appends up to the model's next answer.
 
-        The ids begin with the end of the previous answer if the model did not sample its end.
+        Later turns begin with the end of the previous turn, unless `last` is `end_of_turn`.
         """
         prompts = []
         for turn in turns:
@@ -176,7 +176,7 @@ class ChatFormat:
         return prompts
 
     def answer(self, text: str) -> tuple[int, ...]:
-        """Return the token ids of an answer without end of turn; `text` gives no control tokens."""
+        """Return an answer's token ids without end of turn; control tokens become plain text."""
         return self._ids(("", text))
 
     def answers(self, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
@@ -200,7 +200,7 @@ class ChatFormat:
         return tuple(known)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of an answer's token ids, special tokens too, but no final stop token."""
+        """Return the text of an answer's token ids, with special tokens but no final stop token."""
         content = ids[:-1] if ids and ids[-1] in self.stop_ids else ids
         text = self._tokenizer.decode(
             list(content), skip_special_tokens=False, clean_up_tokenization_spaces=False
@@ -217,10 +217,6 @@ class ChatFormat:
         return self._head, turn.rules.strip(), self._joint, words, self._tail
 
     def _ids(self, pieces: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the token ids of `pieces`, joined; the second, fourth, ... are contents.
-
-        Contents are tokenized without control tokens. The result is cached.
-        """
         if pieces not in self._known:
             if len(self._known) >= CACHED:
                 self._known.clear()
@@ -259,7 +255,7 @@ _ANY_CONTENT = re.compile("|".join(_CONTENTS))
 def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[str]]:
     """Return the template's texts around the contents of a first turn, and of a later turn.
 
-    Raises BackendError unless a conversation can be continued by appending.
+    Raises BackendError if the template is not append-only.
     """
     try:
         # Some templates move the system message to the newest turn, which is not append-only.
@@ -278,11 +274,6 @@ def _constant_texts(render: Callable[[Messages], str]) -> tuple[list[str], list[
 
 
 def _texts_around(render: Callable[[Messages], str], count: int, *, has_system: bool) -> list[str]:
-    """Return the template's texts before, between and after the first `count` of _CONTENTS.
-
-    Unless `has_system`, the rules are the beginning of the first user message. Raises BackendError
-    if the rendered text does not contain each content once, in order.
-    """
     rules, first, *later = _CONTENTS[:count]
     messages = [("system", rules), ("user", first)]
     if not has_system:

@@ -25,7 +25,7 @@ class ChatConversation:
     """Generator of the seeds of requests."""
     messages: tuple[Message, ...] = ()
     failure: ParseFailure | None = None
-    """Reason why the last answer could not be parsed; None if it was parsed."""
+    """Parse failure of the last answer, or None."""
 
 
 class ChatPolicy:
@@ -51,8 +51,7 @@ class ChatPolicy:
             view: Text view of the environment.
             sampling: Settings of agents that are not in `per_agent`; None selects Sampling().
             per_agent: Agent -> sampling settings.
-            context: Function that selects the messages of each request (srl_agents.llm.context).
-                None sends the whole conversation.
+            context: Function that selects the messages of each request; None selects all.
             name: Name in records; by default the model's.
 
         Raises:

@@ -19,7 +19,10 @@ ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 
 def window(steps: int) -> ContextFunction:
-    """Return a function that selects the rules, last `steps` user messages and answers between."""
+    """Return a context function for the last `steps` user messages; `steps` must be at least 1.
+
+    The function selects the rules, these messages, and the answers between them.
+    """
 
     def last_steps(messages: list[Message]) -> list[Message]:
         rules = messages[:1] if messages[0]["role"] == "system" else []
@@ -33,11 +36,12 @@ def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextF
 
     Args:
         name: "full", "window", "last" (a window of one message), or 'module:function'.
-        steps: Number of user messages of "window".
+        steps: Number of user messages of "window", at least 1.
         trusted: False to refuse 'module:function', for a name that is not from the user.
 
     Raises:
         EnvConfigError: The name has another form, or the function is not found.
+        ImportError: The module imports a package that is missing.
         UntrustedError: The name is code and not trusted.
     """
     if name == "full":
@@ -51,8 +55,8 @@ def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextF
 def select(context: ContextFunction, messages: list[Message]) -> list[Message]:
     """Return the messages that a context function selects.
 
-    Raises PolicyError if they are not a system message, if any, and then user and assistant
-    messages in turn, the last one of the user.
+    Raises PolicyError unless they are a system message, if any, and then user and assistant
+    messages in turn, the last one of the user. Each content must be a text.
     """
     returned: Any = context(messages)
     try:
@@ -79,16 +83,13 @@ def context_tokens(
     """Return the token ids of the messages that a context function selects, up to the next answer.
 
     An answer keeps its sampled ids if the function returns the same, unchanged object; a copy is
-    tokenized.
+    tokenized. Raises the errors of `select`.
 
     Args:
         chat: Chat template and tokenizer.
         context: Context function, which receives copies of the messages.
         messages: Whole conversation: a system message, and then user and assistant messages.
         answers: Token ids of the assistant messages, as sampled.
-
-    Raises:
-        PolicyError: The function returns other messages than `select` allows.
     """
     copies = [dict(message) for message in messages]
     sampled = {

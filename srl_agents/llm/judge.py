@@ -30,8 +30,7 @@ _VERDICT = re.compile(r"verdict:[ \t]*(A|B|tie)[ \t]*\.?", re.IGNORECASE)
 class LLMJudge:
     """Judge of debates that queries a language model of any backend.
 
-    Each debate is judged twice, with the sides swapped, and the scores are the mean of both
-    verdicts. A model that always prefers speaker A therefore scores every debate as a tie.
+    Each debate is judged twice, with the sides swapped; the scores are the mean of both verdicts.
     """
 
     def __init__(
@@ -44,9 +43,9 @@ class LLMJudge:
         """Create a judge.
 
         Args:
-            backend: Model.
-            sampling: Sampling settings of the verdicts.
-            seed: Seed of the verdicts.
+            backend: Model that answers.
+            sampling: Sampling settings of the verdicts, by default greedy.
+            seed: Seed of the verdicts; not used by APIs without seeds.
 
         Raises:
             PolicyError: The API does not support a setting.
@@ -63,9 +62,12 @@ class LLMJudge:
             debate: Motion and speeches.
 
         Returns:
-            The fraction of verdicts (tie: 1/2) for each side. `info` contains `orders` (verdicts,
-            one per order of speakers: "pro", "con", "tie", or None if not parsed, as a tie),
-            `agreed` (True if both are parsed and equal) and `unreadable` (number not parsed).
+            The fraction of verdicts (tie: 1/2) for each side. The keys of `info` are:
+
+            - `orders`: verdicts with pro, and with con, as speaker A: "pro", "con", "tie", or None
+              if not parsed, which counts as a tie.
+            - `agreed`: True if both are parsed and equal.
+            - `unreadable`: number of verdicts that are not parsed.
 
         Raises:
             JudgeError: The backend failed.
@@ -124,7 +126,8 @@ def question(debate: Debate, first: str) -> str:
 def parse_verdict(answer: str, first: str) -> str | None:
     """Return "pro", "con" or "tie" from an answer's last line, or None for another last line.
 
-    The line is 'Verdict: A', B or tie, in any case. `first` is speaker A's side, "pro" or "con".
+    The line is 'Verdict: A', B or tie, in any case, also with Markdown marks or a final period.
+    `first` is speaker A's side, "pro" or "con".
     """
     lines = answer.strip().splitlines()
     found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None

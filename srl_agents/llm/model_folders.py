@@ -17,7 +17,10 @@ from srl_agents.errors import BackendError
 
 
 def cache_folder() -> Path:
-    """Return $CORE_SRL_CACHE, or core-srl in $XDG_CACHE_HOME, $LOCALAPPDATA or ~/.cache."""
+    """Return $CORE_SRL_CACHE, or by default the folder core-srl in the user's cache folder.
+
+    The user's cache folder is $XDG_CACHE_HOME, else $LOCALAPPDATA, else ~/.cache.
+    """
     if configured := os.environ.get("CORE_SRL_CACHE"):
         return Path(configured)
     platform = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
@@ -55,8 +58,8 @@ def is_gguf(name: str | os.PathLike[str]) -> bool:
 def folder_for(name: str) -> str | None:
     """Return the folder for a model in the variable CORE_SRL_MODELS, or None if it names none.
 
-    `name` is a hub name or NAME@REVISION, for which an entry of NAME is also used. A folder is
-    logged as a warning. Raises BackendError if an entry of the variable is not valid (`folders`).
+    `name` is a hub name or NAME@REVISION. A revision without an entry has the folder of NAME.
+    A found folder is logged as a warning. Raises the errors of `folders`.
     """
     known = folders()
     folder = known.get(name) or known.get(name.partition("@")[0])

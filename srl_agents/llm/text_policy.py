@@ -63,9 +63,10 @@ def turn_of(
     failure: ParseFailure | None = None,
     last: int | None = None,
 ) -> ChatTurn:
-    """Return the next message to the model: `situation(view, seen, failure)`.
+    """Return the ChatTurn with the user message `situation(view, seen, failure)`.
 
-    `last` is the last token id of the previous answer; None opens the conversation with the rules.
+    `last` is the last token id of the previous answer; None for the first message, which the rules
+    precede.
     """
     rules = rules_for(view, seen) if last is None else None
     return ChatTurn(situation(view, seen, failure), rules=rules, last=last)
@@ -101,15 +102,15 @@ class Conversation:
     """Id of the conversation, unique in this process."""
     seed: int
     draws: int = 0
-    """Number of random draws of all answers so far (`Request.draws_before`)."""
+    """Value of `Request.draws_before` for the next answer."""
     context: tuple[int, ...] = ()
     """Token ids of all prompts and answers so far; unused with a context function."""
     messages: tuple[Message, ...] = ()
-    """Messages so far, from the system message to the last answer; only with a context function."""
+    """System message to last answer; empty without a context function."""
     answers: tuple[tuple[int, ...], ...] = ()
     """Token ids of the answers in `messages`, as sampled."""
     failure: ParseFailure | None = None
-    """Reason why the last answer could not be parsed; None if it was parsed."""
+    """Parse failure of the last answer, or None."""
 
 
 class TextPolicy:
@@ -139,10 +140,11 @@ class TextPolicy:
             view: Text view of the environment.
             sampling: Settings of agents that are not in `per_agent`; None selects Sampling().
             per_agent: Agent -> sampling settings.
-            adapter: Name of the LoRA adapter, for all agents or per agent; None for the base.
-            constrained: True to sample only legal answers.
-            context: Function that selects the messages of each prompt (srl_agents.llm.context).
-                None sends the whole conversation.
+            adapter: Name of the LoRA adapter, for all agents, or agent -> name. None, and agents
+                without an entry, select the base model.
+            constrained: True to sample only legal answers; without a list of legal answers, `act`
+                then raises PolicyError.
+            context: Function that selects the messages of each prompt; None selects all.
             name: Name in records; by default the backend's.
         """
         self.name = name or backend.name
@@ -187,7 +189,7 @@ class TextPolicy:
         The temperature must be above 0; top_k and top_p are ignored.
 
         Raises:
-            PolicyError: Answers are not constrained, or the backend is not in this process.
+            PolicyError: Answers are unconstrained or unlisted, or the backend is remote.
         """
         compute = getattr(self._backend, "answer_probabilities", None)
         if not self._constrained or compute is None:
@@ -200,7 +202,10 @@ class TextPolicy:
         return found
 
     def continued(self, seen: AgentObservation, state: Conversation, action: int) -> Conversation:
-        """Return the conversation after the answer that names `action`; ValueError if illegal."""
+        """Return the conversation after the answer that names `action`, with unchanged `draws`.
+
+        Raises ValueError if the action is illegal, PolicyError without a list of legal answers.
+        """
         legal = _legal_actions(seen, len(self._view.answers(seen.agent)))
         answer = self._legal_answers(seen)[legal.index(action)]
         written = (*answer, self._backend.chat.end_of_turn)

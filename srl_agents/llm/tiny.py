@@ -64,7 +64,7 @@ class Dialogue:
 def random_dialogues(
     make_env: Callable[[], Any], games: int, turns: int, seed: int
 ) -> list[Dialogue]:
-    """Play random episodes of at most `turns` steps and return the dialogues of all agents.
+    """Play random episodes of at most `turns` steps and return all agents' dialogues, if any.
 
     There are `games` episodes, or FREE_GAMES times as many in an environment that accepts any
     text. Answers are drawn uniformly from the legal answers, or from the environment's
@@ -225,15 +225,15 @@ def folder(
 ) -> Path:
     """Train a model, unless it is cached, to answer legally and uniformly at random.
 
-    The folder is cached under $CORE_SRL_CACHE or the user's cache folder. The same texts,
-    settings and library versions give the same weights.
+    The folder is cached in `cache_folder()`. The same texts, settings and library versions give
+    the same weights.
 
     Args:
         make_env: Constructor of an environment with a text view.
         seed: Seed of all randomness.
         turns: Maximum number of steps per training episode.
-        steps: Optimizer steps, times the number of environments of multitask_v0; repeated up to
-            ROUNDS times, until nearly all answers are legal.
+        steps: Optimizer steps, times the number of environments of multitask_v0. These steps run
+            1 to ROUNDS times, until nearly all answers are legal; else a warning is logged.
         size: Shape of the model; by default TinySize().
 
     Returns:
@@ -308,7 +308,6 @@ class _Lesson:
 
 
 def _lesson(dialogue: Dialogue, chat: ChatFormat) -> _Lesson:
-    """Return a dialogue's tokens; targets of readable answers make legal ones equally likely."""
     lesson = _Lesson([], [], [])
     for line in dialogue.lines:
         opening = ChatTurn(line.words, rules=dialogue.rules)
@@ -353,10 +352,6 @@ def _warm_start(
 
 
 def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Tensor, float]:
-    """Return (cross-entropy of the first `turns` answers, mean illegal probability per answer).
-
-    The illegal probability of an answer is the sum of those at each of its tokens.
-    """
     rows = [lesson.ids[: lesson.ends[min(turns, len(lesson.ends)) - 1]] for lesson in lessons]
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows])
@@ -382,10 +377,6 @@ def _loss(model: Any, lessons: Sequence[_Lesson], turns: int) -> tuple[torch.Ten
 
 
 def _save(target: Path, model: Any, tokenizer: Any) -> None:
-    """Write model and tokenizer to the folder `target`, which appears only when complete.
-
-    Nothing is changed if another process has written the folder in the meantime.
-    """
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as folder:
         partial = Path(folder) / "model"

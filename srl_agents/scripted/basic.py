@@ -20,7 +20,8 @@ class Uniform(PerAgentPolicy):
     """Policy that draws uniformly from the legal actions.
 
     Args:
-        actions: Number of discrete actions, of all agents or per agent; unused if there is a mask.
+        actions: Number of discrete actions, for all agents or agent -> number; decisions with a
+            mask do not use it.
 
     Raises:
         ValueError: A number is below 1.
@@ -62,8 +63,8 @@ class Uniform(PerAgentPolicy):
 class ExploreThenCommit(PerAgentPolicy):
     """Policy that tries both actions once, then repeats the better one (Robbins 1952).
 
-    It plays action 1 in the first step and action 0 in the second. If both earned the same, it
-    repeats action 1.
+    The policy plays action 1 in the first step and action 0 in the second. If both had the same
+    reward, it repeats action 1.
 
     Args:
         fields: Names of the entries of an observation vector, with first_round, own_cooperated and
@@ -88,9 +89,10 @@ class ExploreThenCommit(PerAgentPolicy):
 
 
 class Silent(PerAgentPolicy):
-    """Policy that plays a game with words like the same game without words, and says nothing.
+    """Policy that plays a game with messages like `policy`, and sends no messages.
 
-    `policy` plays the game without words; `game` is a srl_envs.games.cheap_talk.TalkingGame.
+    `policy` is a PerAgentPolicy of the same game without messages; `game` is a
+    srl_envs.games.cheap_talk.TalkingGame.
     """
 
     def __init__(self, policy: Any, game: Any) -> None:
@@ -112,7 +114,7 @@ _LAYOUT = VectorLayout(dict.fromkeys(OBSERVATION_FIELDS, 1))
 
 
 class WinStayLoseShift(PerAgentPolicy):
-    """Policy of bandit_v0: a random arm, then the same after a win, else the other.
+    """Policy of bandit_v0: a random arm first, then the same after a win, else the other.
 
     Robbins 1952.
     """
@@ -133,16 +135,16 @@ class Tally:
 
     rng: np.random.Generator
     counts: Floats = field(default_factory=lambda: np.ones((2, 2)))
-    """Wins and losses per arm, plus 1 as uniform prior."""
+    """Number of results [arm, 0 for wins or 1 for losses], plus 1 as uniform prior."""
     switched: bool = False
-    """True after an announced change of the right arm."""
+    """True after an announced change of the right arm (1)."""
 
 
 class ThompsonSampling(PerAgentPolicy):
     """Thompson sampling (Thompson 1933) for the two arms of bandit_v0.
 
-    The policy samples each arm's win probability from its posterior and pulls the better arm. An
-    announced change of the right arm resets the posterior of this arm.
+    The policy samples each arm's win probability from its posterior and pulls the better arm. The
+    first announced change of the right arm resets the posterior of this arm.
     """
 
     name = "thompson_sampling"

@@ -40,12 +40,12 @@ class Sight:
     open: tuple[bool, bool, bool, bool]
     """True for each action (up, down, left, right) that leads to a free cell."""
     walls: tuple[int, ...]
-    """Walls in view."""
+    """Cells in view that are walls."""
     arrived: bool
 
 
 class MazeWalker(PerAgentPolicy):
-    """Base class of policies for mazes of a given size in cells; a subclass implements `step`."""
+    """Base class of policies for mazes; sizes are in cells, and a subclass implements `step`."""
 
     name: str
 
@@ -68,7 +68,7 @@ class MazeWalker(PerAgentPolicy):
     def step(self, sight: Sight, walk: Walk) -> int:
         """Return 0 (up), 1 (down), 2 (left) or 3 (right); implemented by subclasses.
 
-        It is not called at the goal, and may change `walk`.
+        Not called at the goal. May change `walk`.
         """
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ def _any_open(sight: Sight, rng: np.random.Generator) -> int:
 
 
 class RandomWalker(MazeWalker):
-    """Policy that moves to a random free cell."""
+    """Policy that moves to a random free adjacent cell."""
 
     name = "random_walker"
 
@@ -112,7 +112,7 @@ class RandomWalker(MazeWalker):
 
 
 class GreedyWalker(MazeWalker):
-    """Policy that moves closer to its goal if the cell is free, else to a random free cell."""
+    """Policy that moves to a free adjacent cell, closer to its goal if possible, else at random."""
 
     name = "greedy_walker"
 
@@ -145,8 +145,8 @@ class WallFollower(MazeWalker):
 class Explorer(MazeWalker):
     """Policy that takes a shortest path to its goal through cells that are not known walls.
 
-    Unseen cells count as free (Koenig and Smirnov 1996). With `meets`, the goal is another agent;
-    two adjacent agents would swap places forever, so each waits half of the time.
+    Unseen cells count as free (Koenig and Smirnov 1996). With `meets`, the goal is another agent.
+    Next to this agent and a wall, the policy waits half of the time, to prevent endless swaps.
     """
 
     name = "explorer"

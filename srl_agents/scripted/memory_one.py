@@ -57,18 +57,18 @@ def distributions(chance: Floats) -> Floats:
 
 
 def mirrored(situation_C: Sequence[float]) -> Floats:
-    """Return the five values with indices 2 and 3 swapped: the order of opponents' situations."""
+    """Return five values, one per situation, in the opponent's order: indices 2 and 3 swapped."""
     start, both_0, other_1, own_1, both_1 = situation_C
     return np.array([start, both_0, own_1, other_1, both_1])
 
 
 class SituationReader:
-    """Reader of the situation in an observation vector.
+    """Function object that returns the situation of a memory-one strategy in an observation.
 
     Args:
         fields: Names of the vector's entries, with first_round and own_cooperated.
         others: Name of the entry for the fraction of other agents that cooperated.
-        seats: Number of agents, if that fraction includes the agent itself.
+        seats: Number of agents, if that fraction includes the agent itself; otherwise None.
 
     Raises:
         ValueError: An entry is missing in `fields`.
@@ -88,8 +88,8 @@ class SituationReader:
     def __call__(self, observation: object) -> int:
         """Return the situation: 0 in the first round, then 1 + 2 * own + other's last action.
 
-        `observation` is the vector, or a dict with the vector as "observation". Actions are 1 for
-        cooperation; other's is that of most other agents, on a tie the agent's own.
+        `observation` is a vector, or a dict with the vector as "observation". An action is 1 for
+        cooperation. The other's action is that of most other agents, on a tie the agent's own.
         """
         vector: Any = observation["observation"] if isinstance(observation, dict) else observation
         if vector[self._first] > 0.5:
@@ -108,7 +108,8 @@ class MemoryOne(PerAgentPolicy):
 
     Args:
         name: Name in records.
-        chances: Probabilities in the first round, and after (own, other) = 00, 01, 10, 11.
+        chances: Probabilities in the first round, and after (own, other) = 00, 01, 10, 11;
+            1 is cooperation.
         reader: Reader of the situation; by default for coop_compete_v0.
 
     Raises:
@@ -160,7 +161,7 @@ class Bernoulli(MemoryOne):
 class TitForTat(MemoryOne):
     """Policy that cooperates first, then repeats the last action of the opponents' majority.
 
-    Axelrod 1984.
+    On a tie, the policy repeats its own action (Axelrod 1984).
 
     Args:
         reader: Reader of the situation; by default for coop_compete_v0.

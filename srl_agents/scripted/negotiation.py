@@ -28,15 +28,16 @@ class Talks:
     """Memory of a Negotiator."""
 
     first_worth: dict[int, float] = field(default_factory=dict)
-    """Index of another agent -> own utility of its first proposal."""
+    """Index among the other agents -> own utility of the first proposal."""
     moves: int = 0
-    """Number of own actions so far."""
+    """Number of own actions so far, without steps in which the agent can only pass."""
 
 
 class Negotiator(PerAgentPolicy):
-    """Negotiator whose target utility decreases with time, from the best deal to no deal.
+    """Policy that negotiates with a target utility, which decreases with time (see `target`).
 
-    Polynomial tactics of Faratin, Sierra and Jennings 1998, see the method `target`.
+    Polynomial tactics of Faratin, Sierra and Jennings 1998. The last action accepts any proposal
+    that is better than no deal.
 
     Args:
         rules: Rules of the environment.
@@ -79,12 +80,12 @@ class Negotiator(PerAgentPolicy):
     def target(
         self, time: float, reservation: float, best: float, worth: dict[int, float], talks: Talks
     ) -> float:
-        """Return the minimum utility of a deal that is proposed or accepted.
+        """Return the minimum utility of a deal that is proposed, or accepted before the last step.
 
         This is reservation + (best - reservation) * max(least, 1 - time ** (1 / beta)), or `best`
-        if beta is 0. `time` is the share of the episode that is over, `reservation` the utility
-        without a deal, `best` that of the best deal. Only subclasses use `worth` (index of another
-        agent -> utility of its last proposal) and `talks`.
+        if beta is 0. `time` is 0 in the first round and 1 in the last, `reservation` the utility
+        without a deal, `best` that of the best deal. Only subclasses use `worth` (index among the
+        other agents -> own utility of the last proposal) and `talks`.
         """
         if self._beta == 0:
             return best
@@ -126,8 +127,8 @@ class Negotiator(PerAgentPolicy):
 class Reciprocator(Negotiator):
     """Negotiator that concedes as much as the others did on average, and GOODWILL per own action.
 
-    Absolute tit for tat of Faratin, Sierra and Jennings 1998. A concession is the gain in own
-    utility from an agent's first proposal to its last.
+    Absolute tit for tat of Faratin, Sierra and Jennings 1998, down to the utility without a deal.
+    A concession is the gain in own utility from an agent's first proposal to its last.
     """
 
     def __init__(self, rules: NegotiationRules, rounds: int) -> None:

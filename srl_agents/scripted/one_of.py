@@ -19,7 +19,7 @@ class Hidden:
     """Memory of one agent of OneOf."""
 
     drawn: int
-    """Number of the policy that the agent's seed draws."""
+    """Index of the policy that the agent's seed draws."""
     seed: int
     """Seed of the memory of the policy."""
     policy: SyncPolicy | None = None
@@ -30,8 +30,8 @@ class Hidden:
 class OneOf:
     """Policy that draws one of several policies, all equally likely, for each episode.
 
-    Agents whose first actions are in the same step play the same policy, which the first of them
-    draws. Observations do not contain the draw: other agents have to recognize the policy.
+    Agents whose first actions are in the same `act` call play the same policy, which the first
+    agent in the call draws.
 
     Args:
         policies: Policies to draw from. A policy that is listed twice is twice as likely.

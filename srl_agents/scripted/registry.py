@@ -35,21 +35,27 @@ class PolicyEntry:
 
     name: str
     games: tuple[str, ...] = ()
-    """Metadata names of the environments it can play, each with `_v0`, which includes all versions
-    (a name with `_v1` has no effect); empty for any with discrete actions."""
+    """Metadata names of playable environments, always with `_v0`, which includes all versions;
+    empty for any with discrete actions."""
     holdout: bool = False
     """True for a policy that is reserved for evaluation."""
     constructor: Callable[[Any], Policy] | None = None
     """Function from an environment to the policy; by default MAKERS[name]."""
 
     def can_play(self, env: Any) -> bool:
-        """Return True if `games` has env's name as _v0, or is empty and actions are Discrete."""
+        """Return True if the policy can play `env`.
+
+        `games` must contain its name with `_v0`, or be empty and all action spaces Discrete.
+        """
         if self.games:
             return first_version(env) in self.games
         return 0 not in action_counts(env).values()
 
     def make(self, env: Any) -> Policy:
-        """Return a new policy for agents of `env`, without a check of `can_play`."""
+        """Return a new policy for agents of `env`, without a check of `can_play`.
+
+        In a game with messages, built-in policies send none, except "uniform".
+        """
         # The modules of the policies are imported only here.
         makers: Mapping[str, Any] = resolve_name("srl_agents.scripted.entries:MAKERS")
         policy: Policy = (self.constructor or makers[self.name])(env)
@@ -146,7 +152,7 @@ def names(env: Any = None, *, holdout: bool | None = None) -> tuple[str, ...]:
 
 
 def is_scripted(name: str) -> bool:
-    """Return True if each alternative is in POLICIES or a 'module:Class', which is not imported.
+    """Return True if each name in "a|b" is in POLICIES or a 'module:Class', which is not imported.
 
     Names of models, such as 'RUN:model_0' and 'openai:MODEL', are not scripted.
     """
@@ -157,11 +163,12 @@ def classic_policy(name: str, env: Any) -> Policy:
     """Construct a policy for agents of an environment.
 
     Args:
-        name: A name in POLICIES, 'module:Class' for a user's policy
-            (docs/agents/own_opponent.md), or several with "|" between them (OneOf).
+        name: A name in POLICIES, 'module:Class' (docs/agents/own_opponent.md), or several
+            with "|" between them (OneOf).
         env: Environment. The policy may read its rules and sizes.
 
     Raises:
+        ImportError: A user's module imports a package that is missing.
         PolicyError: The name is unknown or no policy, or the policy cannot play `env`.
         UntrustedError: The name 'module:Class' is from a recorded episode (`loading.closed`).
     """
@@ -187,7 +194,7 @@ def classic_policy(name: str, env: Any) -> Policy:
 
 
 def policies_by_agent(partners: Mapping[str, str], env: Any) -> dict[str, Policy]:
-    """Return agent -> new policy, one per name; raises the errors of `classic_policy`."""
+    """Return agent -> new policy, shared by agents of one name; raises as `classic_policy`."""
     policies = {name: classic_policy(name, env) for name in dict.fromkeys(partners.values())}
     return {agent: policies[name] for agent, name in partners.items()}
 
@@ -198,11 +205,6 @@ def _names_policy(name: str) -> bool:
 
 
 def _constructed(name: str, constructor: Any, env: Any) -> Policy:
-    """Return the policy that a user's class or function constructs.
-
-    The argument `env` is passed if the constructor has it. Raises PolicyError if the class or the
-    result lacks methods of a policy; `name` is for the message.
-    """
     policy: Any = constructor
     if not isinstance(constructor, type) or not missing_methods(constructor):
         takes_env = "env" in inspect.signature(constructor).parameters

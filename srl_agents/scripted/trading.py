@@ -38,7 +38,7 @@ class Ledger:
 class Trader(PerAgentPolicy):
     """Policy that offers and accepts trades that benefit both agents.
 
-    It trades with agents that kept at least half of their promises.
+    The policy trades only with agents that have broken at most half of their promises.
 
     Args:
         rules: Rules of the environment.
@@ -46,8 +46,7 @@ class Trader(PerAgentPolicy):
         bargains_hard: True to maximize the trader's gain, False the smaller gain of both agents.
         least_gain: Minimum gain of the trader from a trade.
         honest_until: Fraction of the episode until which the policy keeps its promises.
-        honest_at: Greatest own reputation at which the policy keeps its promises. With 0.5 it
-            breaks every promise that leaves its reputation at 0.5 or more.
+        honest_at: Greatest own reputation at which the policy keeps its promises.
     """
 
     def __init__(

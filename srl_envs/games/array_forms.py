@@ -32,7 +32,7 @@ class ChoiceForm(ArrayGame):
         return not (game.talk or game.turnover)
 
     def earned(self, case: np.ndarray, idle: np.ndarray) -> np.ndarray:
-        """Return rewards (N, A), at least 0: the payoffs at the indices `case` (N, A), plus noise.
+        """Return rewards (N, A): payoffs at the indices `case` (N, A) plus noise, at least 0.
 
         Environments marked in `idle` (N,), whose results are ignored, use up no random numbers.
         """
@@ -42,7 +42,7 @@ class ChoiceForm(ArrayGame):
         return rewards
 
     def show(self, chosen: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-        """Write actions and rewards (N, A), time and FIRST = 0 to `_observations`; return it."""
+        """Write actions, rewards, time and 0 for FIRST to `_observations`; return this array."""
         seen = self._observations
         seen[..., self.FIRST] = 0.0
         seen[..., self.OWN] = chosen
@@ -158,10 +158,7 @@ class VectorTeamBattle(ChoiceForm):
 
 
 def _leads_of_red(payoffs: np.ndarray, red: int, blue: int) -> np.ndarray:
-    """Return red's mean reward minus blue's, at index (blue + 1) * red cooperators + blue ones.
-
-    `payoffs` is TeamBattleRules.payoffs as an array; `red` and `blue` are the sizes of the teams.
-    """
+    """Return red's mean reward minus blue's, flat, by the numbers of cooperators (red, blue)."""
     earned = np.nan_to_num(payoffs)  # An action that no agent chose is nan and has weight 0.
     cooperate_red, cooperate_blue = np.arange(red + 1)[:, None], np.arange(blue + 1)
     of_red = earned[..., 0, 0] * (red - cooperate_red) + earned[..., 0, 1] * cooperate_red
@@ -188,7 +185,7 @@ class Boards(NamedTuple):
 
 
 def boards_of(levels: Sequence[Level], task: str) -> Boards:
-    """Return the Boards of `levels` for one agent; `task` is "race" or "own"."""
+    """Return the Boards of `levels` of one size, for one agent; `task` is "race" or "own"."""
     seated = [maze.seating(level, task, 1) for level in levels]
     starts, goals, fewest = (np.array(part) for part in zip(*seated, strict=True))
     shut = np.array([[not ways for ways in level.doors] for level in levels])
@@ -198,11 +195,7 @@ def boards_of(levels: Sequence[Level], task: str) -> Boards:
 
 
 class VectorMaze(ArrayGame):
-    """Array form of maze.Maze for one agent. Each environment has its own level.
-
-    Cells are numbered in a grid with a border of width `view_radius`, so that the neighborhood of
-    every cell has the same offsets in an array.
-    """
+    """Array form of maze.Maze for one agent."""
 
     @classmethod
     def fits(cls, game: maze.Maze) -> bool:
@@ -256,7 +249,6 @@ class VectorMaze(ArrayGame):
         self._look(env_ids)
 
     def _drawn(self, env_ids: np.ndarray, level_seed: Any) -> Boards:
-        """Return Boards of a random maze per entry of `env_ids`, or of the maze of `level_seed`."""
         game, sources = self._game, self.rng.sources
         if level_seed is not None:
             return boards_of([game.named_level(level_seed)], game.task)
@@ -303,7 +295,6 @@ class VectorMaze(ArrayGame):
         return np.asarray(legal, np.int8)
 
     def _look(self, env_ids: np.ndarray | None) -> None:
-        """Write all observations except last moves, or those of new episodes in `env_ids`."""
         every = env_ids is None
         seen = self._observations if every else self._observations[env_ids]
         places, goals, grids, arrived = (

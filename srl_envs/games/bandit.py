@@ -42,12 +42,12 @@ OBSERVATION_FIELDS = (
 
 
 class Bandit(base.SimultaneousGame):
-    """PettingZoo ParallelEnv of the bandit.
+    """PettingZoo ParallelEnv of the bandit, with reward 1 for a win, else 0.
 
-    Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
-    of shape (7,), laid out as OBSERVATION_FIELDS. Infos contain `phase` ("before" or "after", of
-    the round just played) and `regret` (winning probability of the better arm minus that of the
-    pulled arm). Invalid arguments raise EnvConfigError.
+    Agents are agent_0, agent_1, ... Observations are float32 vectors of shape (7,), laid out as
+    OBSERVATION_FIELDS. Infos of a round contain `phase` ("before" or "after" the switch, in this
+    round) and `regret` (winning probability of the better arm minus that of the pulled arm).
+    Invalid arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 1 to 10,000.
@@ -55,7 +55,7 @@ class Bandit(base.SimultaneousGame):
         arm1_prob_start: Winning probability of the right arm before the switch.
         arm1_prob_after: Winning probability of the right arm after the switch.
         switch_pull: Number of rounds before the right arm changes, at least 0.
-        observe_switch: Show in observations and prompts that the right arm has changed.
+        observe_switch: Show the change in observations and prompts, and its time in the rules.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -103,7 +103,7 @@ class Bandit(base.SimultaneousGame):
         }
 
     def constants(self) -> list[float]:
-        """Return the mean reward per step of always pulling the left, and the right arm."""
+        """Return the expected rewards per step of always left, and of always right."""
         early = self._share_before_switch()
         return [
             early * before + (1.0 - early) * after
@@ -111,7 +111,7 @@ class Bandit(base.SimultaneousGame):
         ]
 
     def scripted_value(self) -> float:
-        """Return the exact mean reward per step of the policy "win_stay_lose_shift"."""
+        """Return the expected reward per step of the policy "win_stay_lose_shift"."""
         right, total = 0.5, 0.0  # probability that the policy pulls the right arm; sum of rewards
         for played in range(self.max_cycles):
             left_wins, right_wins = self._chances[played >= self.switch_pull]

@@ -62,7 +62,7 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
     """Return (issue, options) pairs; raise EnvConfigError if `issues` is empty or invalid.
 
     Names are lower-case letters and digits, a letter first. An issue has 2 or more different
-    options, all issues together at most MOST_PROPOSALS combinations and MOST_LETTERS letters.
+    options. All issues have at most MOST_PROPOSALS combinations and MOST_LETTERS characters.
     """
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
@@ -83,7 +83,10 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
 
 @dataclass(frozen=True)
 class NegotiationRules:
-    """Parameters, as of SocialNegotiation; EnvConfigError if invalid, except for `issues`."""
+    """Parameters with the meaning of SocialNegotiation's arguments.
+
+    `issues` must be a result of `checked_issues`. Invalid other fields raise EnvConfigError.
+    """
 
     num_agents: int = 2
     issues: tuple[tuple[str, tuple[str, ...]], ...] = tuple(ISSUES.items())
@@ -106,12 +109,12 @@ class NegotiationRules:
 
     @cached_property
     def deals(self) -> tuple[tuple[int, ...], ...]:
-        """All deals in action order (last issue fastest), each an option number per issue."""
+        """All deals in action order: tuples with the number of the option of each issue."""
         return tuple(product(*(range(len(options)) for _, options in self.issues)))
 
     @cached_property
     def flags(self) -> list[array[float]]:
-        """Per deal as float32: 1 for each option that it has, 0 for the others, issue by issue."""
+        """One float32 array per deal: 1 for each of its options, else 0, issue by issue."""
         return [
             array(
                 "f",
@@ -138,9 +141,10 @@ class NegotiationRules:
     def draw(self, generator: np.random.Generator) -> tuple[list[Points], list[int]]:
         """Draw an episode; return points [agent][issue][option] and reservations [agent].
 
-        100 points are split among the issues at random. The points of an issue's options rise
-        evenly from 0 to its share, from the first option to the last or in reverse. Per issue, an
-        agent has the reverse direction of the agent before it with probability `conflict`.
+        100 points per agent are split among the issues at random. Points of an issue's options rise
+        evenly from 0 to its share, from the first option to the last or in reverse. Per issue,
+        an agent has the reverse direction of the agent before it with probability `conflict`.
+        Reservations are whole numbers, from the first to the second of RESERVATIONS.
         """
         # Drawing single integers takes less time than drawing a small array.
         sizes = [len(options) for _, options in self.issues]
@@ -159,13 +163,11 @@ class NegotiationRules:
 
 @lru_cache(maxsize=1024)
 def _ramp(share: int, options: int, rising: bool) -> tuple[int, ...]:
-    """Return each option's points: rounded even steps from 0 to `share`, reversed if not rising."""
     steps = tuple(round(share * step / (options - 1)) for step in range(options))
     return steps if rising else steps[::-1]
 
 
 def _worths(points: Points) -> list[int]:
-    """Return the sum of an agent's points for each of `NegotiationRules.deals`, in order."""
     worths = [0]
     for options in points:
         worths = [worth + added for worth in worths for added in options]
@@ -175,7 +177,8 @@ def _worths(points: Points) -> list[int]:
 class Bargain:
     """State of one episode, whose constructor draws the first mover of alternating offers.
 
-    Lists are in agent order; utilities are in points.
+    Lists are in agent order; utilities are in points. `agreed` and the entries of `proposals` are
+    indices of `NegotiationRules.deals`, or None.
     """
 
     def __init__(
@@ -189,7 +192,7 @@ class Bargain:
         self.rules, self.points, self.reservations = rules, points, reservations
         self._generator = generator
         self.utilities = list(zip(*map(_worths, points), strict=True))
-        """Utility of each agent, by deal."""
+        """Utilities of all agents, by deal."""
         self.alternating = rules.offers == "alternating"
         self.mover = int(generator.integers(size)) if self.alternating else -1
         """Number of the agent that moves next; -1 if all move at once."""
@@ -202,11 +205,10 @@ class Bargain:
         self.walked_away = False
 
     def may_move(self, agent: int) -> bool:
-        """Return True if the agent is to move in this round: the mover, or all if simultaneous."""
         return not self.alternating or agent == self.mover
 
     def may_accept(self, agent: int) -> bool:
-        """Return True if the agent may move now and has another's proposal yet to accept."""
+        """Return True if the agent may move and can accept another agent's proposal now."""
         if not self.may_move(agent) or self.consents[agent]:
             return False
         return sum(self.stands) > self.stands[agent]
@@ -214,8 +216,8 @@ class Bargain:
     def play(self, chosen: Sequence[int]) -> list[bool]:
         """Play one round, one action per agent; change proposals, consents, mover and outcome.
 
-        If both agents accept at once, one of their two deals is drawn. Returns a bool per agent,
-        True if its action was illegal and therefore counted as a pass.
+        A legal walk-away prevents a deal. If both agents accept at once, one of the two deals is
+        drawn. Returns a bool per agent, True if the action was illegal and counted as a pass.
         """
         illegal = [
             action != PASS
@@ -261,12 +263,14 @@ def assessment(
         agreed: Index of the deal in `utilities`, or None without a deal.
 
     Returns:
-        `utilities`: points / 100 of each agent. `pareto_efficient`: no other deal is better for one
-        agent and worse for none. `welfare_share`: sum of utilities / the greatest sum of any deal
-        or of the reservations, None if 0. `nash_product`: product of the gains over the
-        reservations, in points / 100, losses counting as 0. `nash_share`: `nash_product` / the
-        greatest of any deal, None if that is 0. `individually_rational`: a bool per agent, True
-        with at least its reservation.
+        - `utilities`: points / 100 of each agent.
+        - `pareto_efficient`: True if no deal is better for an agent and worse for none.
+        - `welfare_share`: sum of utilities / greatest sum of a deal or of the reservations.
+        - `nash_product`: product of the gains over the reservations, in points / 100, or 0 if an
+          agent has no gain.
+        - `nash_share`: `nash_product` / greatest product of a deal.
+        - `individually_rational`: a bool per agent, True with at least the reservation.
+        - Shares are None if the divisor is 0.
     """
     ends = tuple(reservations) if agreed is None else utilities[agreed]
     products = [1] * (len(utilities) + 1)

@@ -63,8 +63,7 @@ def metadata_of(
 class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Base class of PettingZoo ParallelEnvs that last at most `max_cycles` rounds.
 
-    Subclasses are SimultaneousGame (discrete actions), whose arguments include those of this class,
-    and FreeTextGame (texts as actions). Invalid arguments raise EnvConfigError.
+    Arguments are as in SimultaneousGame. Invalid arguments raise EnvConfigError.
     """
 
     metadata: ClassVar[dict[str, Any]]
@@ -72,7 +71,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
     text_view: TextView
     """Text view: prompts for observations, and actions for answers."""
     teams: Mapping[str, str] | None = None
-    """Team of each agent, None for a game without teams."""
+    """Agent -> its team, None for a game without teams."""
 
     def __init__(
         self,
@@ -111,11 +110,11 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def with_words(self, view: TextView) -> TextView:
-        """Return the text view, given that of `make_view`; changed in games with words."""
+        """Return the environment's text view, here `view`; `view` is the result of `make_view`."""
         return view
 
     def drawn_in_text(self) -> str:
-        """Return a drawing of the last round, a text of several lines."""
+        """Return a drawing of the last round, or of the start, as text of several lines."""
         raise NotImplementedError
 
     def begin(self, options: Mapping[str, Any]) -> None:
@@ -129,15 +128,15 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def _vectors(self) -> Sequence[Row]:
-        """Return the vectors of all agents in order, including agents that have left."""
+        """Return the vectors of all `possible_agents`, in this order."""
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
-        """Return the exact mean reward per agent and step of reference policies, by default {}.
+        """Return expected mean rewards per agent and step of reference policies; here {}.
 
-        The keys are 'uniform' (random actions), 'constant' (the best constant actions), 'scripted'
-        (all play "win_stay_lose_shift" in bandits, elsewhere "explore_then_commit" without noise)
-        and 'optimum' (best joint actions). Games whose values depend on the episode have none.
+        Rewards are without noise. Keys are 'uniform' (random actions), 'constant' (the best
+        constant actions), 'optimum' (best joint actions) and, unless agents are replaced during
+        episodes, 'scripted' ("win_stay_lose_shift" in bandits, else "explore_then_commit").
         """
         return {}
 
@@ -147,7 +146,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode, printed in render mode "human"; return observations and infos by agent.
 
         Args:
-            seed: Seed that determines the episode. None continues the current random stream.
+            seed: Seed that determines the episode. None continues `np_random`.
             options: Options of the game. Unknown ones are ignored, as PettingZoo's tests require.
 
         Raises:
@@ -170,7 +169,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return first
 
     def state(self) -> np.ndarray:
-        """Return all agents' vectors in one flat float32 array; raise EnvError before `reset`."""
+        """Return the vectors of `possible_agents` as one flat array; EnvError before `reset`."""
         if not self._begun:
             raise EnvError("state() before the first reset(): call reset() first")
         return np.array(self._vectors(), FLOAT).ravel()
@@ -179,7 +178,7 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Return the last round as text ("ansi") or picture ("rgb_array"), or print it ("human").
 
         A picture is a uint8 array (height, width, 3). A printed round returns None. Raises EnvError
-        without a render mode or before the first reset, ImportError without Pillow.
+        without a render mode or before the first reset. Pictures raise ImportError without Pillow.
         """
         if self.render_mode is None:
             raise EnvError(
@@ -196,7 +195,6 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return None
 
     def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        """Return an agent's observation space for `obs_mode`, given the space of its vectors."""
         if self.obs_mode == "vector":
             return vector
         parts: dict[str, spaces.Space[Any]] = {"observation": vector}
@@ -215,17 +213,17 @@ class SimultaneousGame(RoundGame):
     - "llm": the same with `"text"`, a description of the situation.
 
     `infos[agent]["action_mask"]` is the int8 mask of legal actions. An episode ends for all agents
-    at once: truncated after `max_cycles` rounds, or terminated if the game sets `finished`. A new
+    at once: terminated if the game sets `finished`, else truncated after `max_cycles` rounds. A new
     value of `max_cycles` takes effect at the next reset. Invalid arguments raise EnvConfigError,
     invalid use raises EnvError.
 
-    A subclass defines `first_rows`, `play_round` and `make_view`. It may read `played` (number of
-    rounds, the current one included) and `rounds` (`max_cycles` of this episode), draw noise by
-    `noise(count)`, and set `finished` in the round that ends the episode.
+    A subclass defines `first_rows`, `play_round` and `make_view`. These methods may read `played`
+    (number of rounds with the current one, 0 at the start) and `rounds` (`max_cycles` of this
+    episode), call `noise`, and set `finished` in the round that ends the episode.
 
     Args:
         agents: Names of the agents.
-        answers: One entry per action.
+        answers: Any sequence with one entry per action.
         low: Lower bound of each feature of an observation vector.
         high: Upper bounds; the greatest is the upper bound of all features.
         noise_std: Standard deviation of `noise`, at least 0.
@@ -261,12 +259,12 @@ class SimultaneousGame(RoundGame):
     hides_rules = False
     """True for a variant of HiddenRules, whose text view must not state drawn rules."""
     order: Sequence[int]
-    """Number of the agent at each place: 0, 1, ... except in variants of HiddenRules."""
+    """Number of the agent in each role of the game: 0, 1, ... except in variants of HiddenRules."""
 
     # Defined by each game.
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[Row]:
-        """Start an episode; return the first observation vector of each agent.
+        """Start an episode; return the first observation vector of each agent, in agent order.
 
         Args:
             options: Options of `reset`, empty without any. Unknown ones are ignored.
@@ -304,7 +302,7 @@ class SimultaneousGame(RoundGame):
     # Used by games.
 
     def headline(self) -> str:
-        """Return the first line of a drawing: name of the game and round."""
+        """Return the first line of a drawing, such as "bandit_v0 round 3/10"."""
         return f"{self.metadata['name']} round {self.played}/{self.rounds}"
 
     def noise(self, count: int) -> list[float]:
@@ -376,7 +374,6 @@ class SimultaneousGame(RoundGame):
         return self._outgoing(self.agents, self.first_infos())
 
     def _outgoing(self, agents: Sequence[str], round_infos: list[dict[str, Any]]) -> Reset:
-        """Return observations of `_rows`, and `round_infos` with masks added in place, by agent."""
         vectors, masks = np.array(self._rows, FLOAT), np.array(self.masks())
         observations, infos = {}, {}
         # `strict` would double the time: asking an array for a row past its end is slow.
@@ -389,7 +386,6 @@ class SimultaneousGame(RoundGame):
         return self._rows
 
     def _chosen(self, actions: Mapping[str, Any]) -> list[int]:
-        """Return actions as ints in agent order; EnvError for one outside the action space."""
         chosen = []
         for agent in self.agents:
             try:
@@ -412,7 +408,6 @@ class SimultaneousGame(RoundGame):
         return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Return agent -> observation in the form of `obs_mode`, given agent -> vector."""
         if self.obs_mode == "vector":
             return vectors
         observations: dict[str, Any] = {
@@ -426,7 +421,7 @@ class SimultaneousGame(RoundGame):
 
 
 def vector_of(observation: Any) -> Any:
-    """Return the observation vector of an observation.
+    """Return the vector of an observation.
 
     Args:
         observation: Observation in any `obs_mode`: the vector, or a mapping with "observation".
@@ -437,15 +432,15 @@ def vector_of(observation: Any) -> Any:
 
 
 def numbers_in(packed: bytes) -> list[float]:
-    """Return the float32 numbers that bytes contain."""
+    """Return the float32 numbers that bytes contain, as a list."""
     return array("f", packed).tolist()
 
 
 class VectorLayout:
-    """Layout of observation vectors.
+    """Layout of observation vectors: named fields, one after another.
 
     Args:
-        sizes: Name of each of at least two fields, in order -> number of its values.
+        sizes: Number of values of each field, by name, in order. At least two fields.
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -459,7 +454,7 @@ class VectorLayout:
         self._bytes_of = itemgetter(*(slice(WIDTH * p.start, WIDTH * p.stop) for p in places))
 
     def __call__(self, observation: Any) -> dict[str, NDArray[np.float64]]:
-        """Return field name -> float64 values; raise ValueError for another length."""
+        """Return field name -> float64 array of its values; raise ValueError for another length."""
         vector = np.asarray(vector_of(observation), dtype=np.float64)
         if vector.shape != (self.length,):
             raise ValueError(

@@ -25,8 +25,8 @@ MESSAGE_RULE = "What you write above the last line is read by all others."
 def message_in(answer: str) -> str:
     """Return the text above an answer's last line as one line, "" if there is none.
 
-    The text is cut to MESSAGE_LENGTH characters. Runs of spaces, line breaks and control characters
-    become one space, double quotes single ones, so that a message cannot imitate other text.
+    Blank lines at the end do not count. Runs of spaces, line breaks and control characters become
+    one space, and double quotes single ones. The result is cut to MESSAGE_LENGTH characters.
     """
     lines = answer.strip().splitlines()
     words = "".join(c if c.isprintable() else " " for c in " ".join(lines[:-1]))
@@ -35,7 +35,7 @@ def message_in(answer: str) -> str:
 
 
 def message_lines(observation: Any) -> str:
-    """Return an observation's "messages" as text, each after a line break; "" without any."""
+    """Return the lines of `observation["messages"]`, each after a line break; "" without any."""
     if not isinstance(observation, Mapping):
         return ""
     return "".join(f"\n{line}" for line in observation.get("messages", "").splitlines())
@@ -43,7 +43,7 @@ def message_lines(observation: Any) -> str:
 
 @dataclass(frozen=True)
 class TalkView:
-    """Text view of a game with words: that of the game without words, and the words."""
+    """Text view that adds the first `talk` of WORDS to `game`, a view without words."""
 
     game: TextView
     agents: tuple[str, ...]
@@ -92,15 +92,15 @@ class TalkView:
 class TalkingGame(base.SimultaneousGame):
     """Game whose agents may talk.
 
-    With `messages`, which requires obs_mode "llm" (else EnvConfigError), the text above the last
-    line of an answer is part of the next observation of all other agents, under "messages" and in
-    "text".
+    `messages` requires obs_mode "llm" (else EnvConfigError). The next observation of all others
+    then has an answer's `message_in`, after the speaker's name, as a line of "messages". Views
+    add the lines to "text" by `message_lines`.
 
-    With `talk`, an action also says nothing or one of `talk` words: its number is
-    act + word * number of acts, with word 0 for nothing. The next observation vector of all others
-    ends with `talk` flags per other agent, in agent order: 1 for the word that it said.
+    With `talk`, an action also says nothing or one of `talk` words: its number is act + word *
+    number of acts, with word 0 for nothing. An observation vector ends with `talk` flags for each
+    other entry of `possible_agents`: 1 for the word that this agent said in the last round.
 
-    The arguments are `messages`, `talk` (from 0 to 8), and those of SimultaneousGame without words.
+    `talk` is 0 to 8. `answers`, `low` and `high` exclude words. `settings`: see SimultaneousGame.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class TalkingGame(base.SimultaneousGame):
         return TalkView(view, agents, self.features, self.talk, default, view.parse_penalty)
 
     def with_any_word(self, masks: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """Return the agents' masks, given those of actions without words: all words are legal."""
+        """Return masks of all actions, given those of actions without words: any word is legal."""
         return [np.tile(mask, 1 + self.talk) for mask in masks] if self.talk else masks
 
     def begin(self, options: Mapping[str, Any]) -> None:

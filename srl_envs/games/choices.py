@@ -10,15 +10,15 @@ from srl_envs.games.turnover import TurnoverGame
 
 
 class ChoiceRules:
-    """Base class of payoff rules of one round, in which all agents of a group are alike."""
+    """Base class of payoff rules of one round. Agents of the same group are interchangeable."""
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
-        """Number of agents of each group of agents that are alike, in agent order."""
+        """Number of agents in each group of interchangeable agents, in agent order."""
         raise NotImplementedError
 
     def expected_rewards(self, actions: Sequence[int]) -> tuple[float, ...]:
-        """Return each agent's reward, without noise, for the joint `actions` (1 = cooperate)."""
+        """Return rewards (at least 0, no noise) for `actions` (1 = cooperate), in agent order."""
         raise NotImplementedError
 
     def mean_reward(self, *cooperators: int) -> float:
@@ -57,7 +57,7 @@ class ChoiceRules:
         ]
 
     def explore_then_commit_value(self, rounds: int) -> float:
-        """Return the mean reward per agent and round of the policy "explore_then_commit".
+        """Return the mean reward per agent and round of "explore_then_commit", without noise.
 
         All agents cooperate in the first of `rounds` rounds and compete in the second. Each then
         repeats the action that paid it more, or cooperates if both paid the same.

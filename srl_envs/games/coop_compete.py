@@ -41,7 +41,7 @@ MISMATCH_PENALTY = 0.1  # subtracted if the two agents of a pair choose differen
 
 @dataclass(frozen=True)
 class CoopCompeteRules(ChoiceRules):
-    """Rewards without noise, for the arguments of CoopCompete."""
+    """Rewards without noise, for the arguments of CoopCompete; EnvConfigError if one is invalid."""
 
     num_agents: int = 4
     cooperation_level: float = 0.6
@@ -73,7 +73,7 @@ class CoopCompeteRules(ChoiceRules):
         return (self.num_agents,)
 
     def payoffs(self) -> tuple[tuple[float, float], ...]:
-        """Return the rewards (competitor, cooperator) by number of cooperators, 0 to all.
+        """Return a pair of rewards (competitor, cooperator) per number of cooperators, from 0.
 
         Rewards are without noise and may be negative. A choice that no agent made is nan.
         """
@@ -118,21 +118,22 @@ class CoopCompete(ChoiceGame):
     """PettingZoo ParallelEnv of the coordination game.
 
     Agents are agent_0, agent_1, ... Both actions are always legal. Observations are float32 vectors
-    of shape (7,), laid out as OBSERVATION_FIELDS. `infos[agent]["cooperation_ratio"]` is the share
-    of all agents that cooperated in the round.
+    of shape (7,) without `talk`, laid out as OBSERVATION_FIELDS. Infos of a round contain
+    `cooperation_ratio`: the share of agents that cooperated. Invalid arguments raise
+    EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 1 to 10,000. None for 4, or 2 in variant "pair".
         cooperation_level: L of the formula, from 0 to 1.
-        difficulty: Reduction of the base reward, from 0 to 1.
-        variant: "population", or "pair" for two agents with a penalty for different choices.
+        difficulty: From 0 to 1. The base reward has the factor max(0.1, 1 - difficulty).
+        variant: "population", or "pair": two agents and a penalty for different choices.
         base_scale: Factor of the base reward, at least 0.
         noise_std: Standard deviation of the noise of each reward, at least 0.
         cooperation_weight: Weight of the bonus for cooperating, at least 0.
         competition_weight: Weight of the bonus for competing, at least 0.
         talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         turnover: Number of agents that join during an episode, each in the place of one that
-            leaves; see TurnoverGame. `num_agents` act in each round.
+            leaves, from 0 to `max_cycles` - 1. `num_agents` act in each round.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.

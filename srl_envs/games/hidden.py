@@ -28,21 +28,21 @@ STREAM = 1
 
 
 def grid(**values: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-    """Return all combinations of values; each maps the names of arguments to one value each."""
+    """Return one dict (name -> value) per combination of values; the last name varies fastest."""
     return tuple(dict(zip(values, row, strict=True)) for row in product(*values.values()))
 
 
 def with_split(
     kind: Any, fields: Sequence[str], drawn: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> Callable[..., Any]:
-    """Return the constructor of a game with the arguments of `kind` and `split`.
+    """Return a function with the keyword arguments of `kind` and `split` that makes a game.
 
-    It makes a `kind` if `split` is None, the default, and a HiddenRules otherwise.
+    The function makes a `kind` if `split` is None, the default, and a HiddenRules otherwise.
 
     Args:
         kind: Class of the game.
         fields: Names of the entries of its observation vectors.
-        drawn: Arguments of each rule set, by split ("train" and "test").
+        drawn: Split ("train" and "test") -> arguments of each rule set.
     """
 
     def parallel_env(*, split: str | None = None, **arguments: Any) -> Any:
@@ -62,21 +62,21 @@ def with_split(
 class HiddenRules(TurnoverGame):
     """Game that draws its rules in every episode and hides them from the agents.
 
-    Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly, with
-    agents agent_0, agent_1, ... in a random order. Infos are those of `kind`, with `rule_set` (its
-    number) and, in a game of teams, `side` (the agent's team). Observations have HIDDEN instead of
-    drawn arguments.
+    Every rule set is a game of class `kind`. An episode plays one of them, drawn uniformly. The
+    roles are assigned to agent_0, agent_1, ... at random. Infos of a round are those of `kind`,
+    with `rule_set` (index in `rule_sets`) and, in a game of teams, `side` (the agent's team).
+    Observations have HIDDEN instead of drawn arguments.
 
     The draws have a separate random stream. `reset(options={"rule_set": k})` selects the rule
-    set of one episode.
+    set of one episode, not its roles. Other options are those of `kind`.
 
     Args:
         kind: Class of the games. It has methods `constants` and `scripted_value`, as ChoiceGame.
         fields: Names of the entries of its observation vectors.
-        drawn: Arguments of each rule set, by split.
-        split: "train", "test" or "any".
+        drawn: Split -> arguments of each rule set. All rule sets draw the same arguments.
+        split: "train", "test" or "any": both, the rule sets of "train" first.
         talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
-        turnover: Number of agents that join during an episode; see TurnoverGame.
+        turnover: Number of agents that join during an episode, from 0 to `max_cycles` - 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
         **arguments: Arguments that all rule sets have in common.
@@ -129,12 +129,12 @@ class HiddenRules(TurnoverGame):
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return the exact rewards per agent and step of four policies, means over all rule sets.
+        """Return exact mean rewards per agent and step of reference policies, over all rule sets.
 
-        "uniform" plays randomly; "constant" is the best constant policy, whose action may depend on
-        a role that the agent observes; "scripted" is a scripted policy of all agents, without
-        noise, missing with turnover; "optimum" is an upper bound: the best joint actions of agents
-        that know the rules.
+        Rewards are without noise. "uniform" plays randomly; "constant" is the constant policy with
+        the best mean, whose action may depend on a role that the agent observes; "scripted" is
+        `scripted_value` of `kind`, missing with turnover; "optimum" is an upper bound: the best
+        joint actions of agents that know the rules.
         """
         games = self.rule_sets
         for game in games:
@@ -161,7 +161,6 @@ class HiddenRules(TurnoverGame):
         return super().reset(seed, given)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Draw rules (option "rule_set": their index) and agents' order; return first vectors."""
         rng, last = self._draws.np_random, len(self.rule_sets) - 1
         number = options.get("rule_set", rng.integers(last + 1))
         self._number = whole_number('options["rule_set"]', number, 0, last)
@@ -190,7 +189,7 @@ class HiddenRules(TurnoverGame):
         return row
 
     def _shown_rows(self, rows: Sequence[base.Row]) -> Sequence[base.Row]:
-        """Return vectors in agent order, given `rows` in the game's; hidden fields are HIDDEN."""
+        """Return `rows` (in role order) in agent order; hidden fields are HIDDEN."""
         shown = np.array(rows)[self._places]
         shown[:, self._hidden] = base.HIDDEN
         found: list[list[float]] = shown.tolist()

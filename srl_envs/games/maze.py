@@ -130,7 +130,6 @@ class MazeView(FixedChoices):
         return text
 
     def _open(self, visits: Sequence[float], walls: Sequence[float]) -> str:
-        """Return open directions, such as "up (new), left (been 2)", from observation fields."""
         across = 2 * self.view_radius + 1
         here = len(walls) // 2
         around = (here - across, here + across, here - 1, here + 1)
@@ -144,7 +143,6 @@ class MazeView(FixedChoices):
         return f"{which} player" if self.players > 2 else "Other player"
 
     def _where(self, dx: float, dy: float) -> str:
-        """Return a way such as "2 right, 1 up", or "here"; `dx` and `dy` are observation fields."""
         right, down = round(dx * (self.width - 1)), round(dy * (self.height - 1))
         parts = []
         if right:
@@ -174,37 +172,37 @@ class Maze(base.SimultaneousGame):
     Agents are agent_0, agent_1, ... Observations are float32 vectors of shape
     (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
     `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
-    all can be in one cell), `steps` (number of the agent's moves, with blocked ones), `success`,
-    `level_seed` (None for a layout), `layout_hash` and, in the last round of a race of several
-    agents, `winner`: the name of an agent, or "draw". `baselines` is empty, because arriving ends
-    an episode: compare `steps` with `shortest_path`.
+    all can be in one cell), `steps` (its moves, also blocked ones), `success` (it is at its goal;
+    for "meet", all are in one cell), `level_seed` (None for a drawn maze), `layout_hash` and, in
+    the last round of a race of several agents, `winner`: the only agent at the goal, or "draw".
+    `baselines` is empty, because arriving ends an episode: compare `steps` with `shortest_path`.
 
     Mazes are generated from `width`, `height` and `loop_share` unless a `layout` is given. Each
     episode has a new random maze of the `split`, unless `level_seed` or `num_levels` limits the
-    choice. `reset(options={"level_seed": k})` selects the maze of one episode, without a layout.
-    A level seed must be of the `split`.
+    choice. Without a layout, `reset(options={"level_seed": k})` selects the maze of one episode,
+    which may be outside the choice but must be of the `split`.
 
     Args:
         layout: "simple", "medium", "complex", a Level, or the lines of Level.drawn.
         width: Number of columns, at least 3. None for 9.
         height: Number of rows, at least 3. None for 9.
-        loop_share: Share, from 0 to 1, of inner walls that are opened. None for 0.
-        level_seed: Play only this generated maze.
+        loop_share: Share, from 0 to 1, of walls between open cells that are opened. None for 0.
+        level_seed: Play only this generated maze, which must be of the `split`.
         num_levels: Play only the first `num_levels` mazes of the split, at least 1.
         split: "train", "test" or "any". None for "train".
         num_agents: Number of agents, from 1 to 10,000; at least 2 for "meet".
         task: "race", "own" or "meet".
         view_radius: Distance, from 1 to 40 cells, up to which walls are observed.
-        mask_walls: Mask moves into walls in `action_mask`. They remain legal.
+        mask_walls: Mask moves into walls in `action_mask`. The game still accepts them.
         max_cycles: Number of rounds of an episode, at least 1. None for the number of cells, at
             least 64; 64 for a named layout.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
 
     Raises:
-        EnvConfigError: An argument is out of range, `layout` has an argument from `width` to
-            `split` next to it, `level_seed` has `num_levels` next to it or is of another split, or
-            the maze has too few cells for the agents.
+        EnvConfigError: An argument is invalid; `layout` is combined with an argument from `width`
+            to `split`, or `level_seed` with `num_levels`; the split has too few mazes; or a maze
+            may have too few cells for the agents.
     """
 
     metadata: ClassVar[dict[str, Any]] = base.metadata_of("maze_v0", fps=4)
@@ -291,10 +289,6 @@ class Maze(base.SimultaneousGame):
         return MazeView(self.width, self.height, self.view_radius, self.task, agents, rounds)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start an episode; return each agent's first vector.
-
-        The option "level_seed" selects its maze; EnvConfigError if invalid.
-        """
         agents = len(self.possible_agents)
         seed = options.get("level_seed")
         self.level = self.draw_level(self.np_random) if seed is None else self.named_level(seed)
@@ -357,7 +351,7 @@ class Maze(base.SimultaneousGame):
         return np.array(legal, np.int8)
 
     def drawn_in_text(self) -> str:
-        """Return the headline and the maze: A, B, ... (then *) agents, G goals, # walls, . free."""
+        """Return headline and maze: A, B, ... (then *) agents, G fixed goals, # walls, . free."""
         width = self.level.width
         marks = ["." if ways else "#" for ways in self.level.doors]
         for goal in () if self.task == "meet" else self._goals:
@@ -368,7 +362,7 @@ class Maze(base.SimultaneousGame):
         return "\n".join([self.headline(), *rows, ""])
 
     def draw_level(self, generator: np.random.Generator) -> Level:
-        """Return a random maze: one of `levels`, or a new one of the split if there are none."""
+        """Return a random maze: one of `levels`, or a new one of `split` if `levels` is empty."""
         if self.levels:
             return self.levels[self.draw_number(generator)]
         return self.recipe.sample(generator, self.split)
@@ -378,7 +372,10 @@ class Maze(base.SimultaneousGame):
         return int(generator.integers(len(self.levels))) if len(self.levels) > 1 else 0
 
     def named_level(self, seed: Any) -> Level:
-        """Return a seed's maze; EnvConfigError if invalid, of another split, or for a `layout`."""
+        """Return the maze of a level seed.
+
+        Raises EnvConfigError if the seed is invalid or of another split, or with a `layout`.
+        """
         if self._is_drawn:
             raise EnvConfigError(f"level_seed must be None with a layout, got {seed!r}")
         level = self.recipe.level(seed)
@@ -390,7 +387,6 @@ class Maze(base.SimultaneousGame):
         return level
 
     def _move(self, agent: int, action: int) -> tuple[float, float, float]:
-        """Move an agent, count moves and visits; return last_dx, last_dy, blocked (0 at a goal)."""
         if self._arrived[agent]:
             return STAYED
         place, trail = self._places[agent], self._trails[agent]
@@ -406,7 +402,6 @@ class Maze(base.SimultaneousGame):
         return WENT[action]
 
     def _row(self, agent: int, way: tuple[float, float, float], time: float) -> base.Row:
-        """Return an agent's vector; `way` are its fields last_dx, last_dy and blocked."""
         board, place, goal = self._board, self._places[agent], self._goals[agent]
         x, y = board.x[place], board.y[place]
         other = place
@@ -432,7 +427,6 @@ class Maze(base.SimultaneousGame):
         )
 
     def _farthest(self) -> list[int]:
-        """Return, by agent, the cell of the other agent at the greatest Manhattan distance."""
         return [
             max(self._others(agent), key=partial(self._board.distance, place))
             for agent, place in enumerate(self._places)
@@ -449,9 +443,9 @@ def seating(
     """Return three tuples by agent: start, goal, and least number of rounds to reach the goal.
 
     Cells are numbers. For "race", all have the level's start and goal. Otherwise, starts are
-    `Level.stations`. For "own", the goal is the start of the next agent, for one agent the level's.
-    For "meet", goals are the starts, and rounds are those until all can meet. Raises EnvConfigError
-    if the level has too few cells for the agents.
+    `Level.stations`. For "own", the goal of an agent is the start of the next (of the last agent,
+    that of the first), for one agent the level's goal. For "meet", goals are the starts, and rounds
+    are those until all can meet. Raises EnvConfigError if the level has too few reachable cells.
     """
     if task == "race":
         start, goal = level.stations(2)

@@ -51,8 +51,8 @@ def around(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...]:
     """Return a pair (shape, function) for each of the 8 rotations and reflections of a grid.
 
-    The shape is b"5x7:" for 5 rows. The function returns the items of a list, one per cell of the
-    grid, as a tuple in the order of the rotated grid.
+    The shape is b"5x7:" for 5 rows of 7 cells after the rotation. The function receives a list
+    with an item per cell, row by row, and returns the items as a tuple in the order after it.
     """
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
@@ -61,19 +61,19 @@ def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...
 
 @dataclass(frozen=True)
 class Level:
-    """One maze.
+    """One maze. Cells are (column, row) from (0, 0), the top left corner.
 
     Args:
         width: Number of columns, at least 1.
         height: Number of rows, at least 1.
         walls: Cells that cannot be entered.
-        start: Start of the first agent.
-        goal: Goal of a race. It must be reachable from the start.
+        start: Start of the first agent, in a race of all agents.
+        goal: Goal of a race or of a single agent. It must be reachable from the start.
         seed: Level seed of a generated maze, None for a drawn one. Ignored by comparisons.
 
     Raises:
-        EnvConfigError: A cell is outside the maze; start, goal and walls overlap; or no path leads
-            from start to goal.
+        EnvConfigError: A size is invalid; a cell is outside the maze; start, goal and walls
+            overlap; or no path leads from start to goal.
     """
 
     width: int
@@ -104,10 +104,11 @@ class Level:
     def drawn(cls, lines: Sequence[str]) -> Level:
         """Return the maze drawn by `lines`, top row first: A start, G goal, # wall, . free.
 
-        Raises EnvConfigError for other marks, unequal lines, not one A and one G, or no path.
+        Raises EnvConfigError for other marks, unequal lines, no path, or not exactly one A and G.
         """
         at: dict[str, list[Cell]] = {mark: [] for mark in "AG#."}
-        for y, line in enumerate(entries_of("layout", lines)):
+        lines = entries_of("layout", lines)
+        for y, line in enumerate(lines):
             if not isinstance(line, str) or set(line) - set(at) or len(line) != len(lines[0]):
                 raise EnvConfigError(
                     f"layout must be equally long lines of A, G, # and ., got {line!r}"
@@ -125,7 +126,10 @@ class Level:
 
     @cached_property
     def doors(self) -> tuple[tuple[int, ...], ...]:
-        """Target of up, down, left, right by cell: a number, or -1 if blocked. Walls have ()."""
+        """Per cell: numbers of the cells above, below, left and right, -1 if blocked.
+
+        Walls have empty tuples.
+        """
         shut = [False] * (self.width * self.height) + [True]  # The last entry is the outside.
         for x, y in self.walls:
             shut[y * self.width + x] = True
@@ -142,7 +146,7 @@ class Level:
         )
 
     def distances(self, source: int) -> list[int]:
-        """Return the shortest path length from cell `source` to each cell, -1 if unreachable."""
+        """Return the number of moves from cell number `source` to each cell, -1 if unreachable."""
         doors = self.doors
         far = [-1] * len(doors) + [0]  # The last entry, at index -1, is for blocked actions.
         far[source] = 0
@@ -162,9 +166,10 @@ class Level:
         return self.distances(self.number(self.start))[self.number(self.goal)]
 
     def stations(self, count: int) -> tuple[int, ...]:
-        """Return the numbers of `count` cells: start, goal, then each farthest from all before.
+        """Return the numbers of `count` cells: start, goal, then the farthest cell in turn.
 
-        Raises EnvConfigError if the maze has fewer reachable cells.
+        Farthest is the cell with the longest path to the nearest cell before it; of equal cells,
+        the lowest number. Raises EnvConfigError if the maze has fewer reachable cells.
         """
         places = [self.number(self.start), self.number(self.goal)]
         nearest = self.distances(places[0]) if count > 2 else []
@@ -212,16 +217,15 @@ _FREE = 8
 class MazeRecipe:
     """Parameters of generated mazes. A level seed determines one maze.
 
-    A random depth-first walk from the top left corner, the start, opens each cell that touches
-    exactly one open cell. Any two open cells are then joined by exactly one path. Afterwards a
-    share of the walls between open cells is opened. The goal is the bottom right corner; a maze in
-    which it is a wall is drawn again.
+    A random depth-first walk from the top left corner, the start, opens cells that touch exactly
+    one open cell until there are none. One path then joins any two open cells. Afterwards a share
+    of the walls with two or more open neighbors is opened. The goal is the bottom right corner; a
+    maze in which it is a wall is drawn again.
 
     Args:
         width: Number of columns, at least 3.
         height: Number of rows, at least 3.
-        loop_share: Share of the walls between open cells that are opened, from 0 to 1. With 0,
-            one path joins any two cells.
+        loop_share: Share of the walls with two or more open neighbors to open, from 0 to 1.
 
     Raises:
         EnvConfigError: An argument is out of range.
@@ -241,15 +245,21 @@ class MazeRecipe:
 
     @property
     def least_cells(self) -> int:
-        """Number of free cells that every maze has at least: a path from corner to corner."""
+        """Lower bound of the number of free cells: a shortest path from corner to corner."""
         return self.width + self.height - 1
 
     def level(self, seed: int) -> Level:
-        """Return the maze of a level seed, from 0; EnvConfigError if invalid or no goal is open."""
+        """Return the maze of a level seed, a whole number of at least 0.
+
+        Raises EnvConfigError for another seed, or if ATTEMPTS mazes have no open goal.
+        """
         return _made(self, whole_number("level_seed", seed, low=0))
 
     def sample(self, generator: np.random.Generator, split: str = "any") -> Level:
-        """Return a random maze of a split ("any": both); EnvConfigError if unknown or too rare."""
+        """Return a random maze of a split, "train", "test" or "any".
+
+        Raises EnvConfigError for another split, or if none of ATTEMPTS mazes is of the split.
+        """
         check_choice("split", split, (*SPLITS, "any"))
         for _ in range(ATTEMPTS):
             level = self.level(int(generator.integers(2**32)))
@@ -268,7 +278,7 @@ class MazeRecipe:
         return tuple(level.seed for level in levels if level.seed is not None)
 
     def too_few(self, which: str) -> EnvConfigError:
-        """Return an error: no maze of the kind `which` ("of the test split") in ATTEMPTS mazes."""
+        """Return the error "no maze <which> among ..."; `which` may be "of the test split"."""
         return EnvConfigError(
             f"no maze {which} among {ATTEMPTS} mazes of {self}: use a larger maze or another "
             "loop_share"
@@ -277,7 +287,7 @@ class MazeRecipe:
 
 @lru_cache(maxsize=16)
 def first_levels(recipe: MazeRecipe, split: str, count: int) -> tuple[Level, ...]:
-    """Return the `count` mazes of `split`, which may be "any", with the smallest level seeds.
+    """Return the `count` mazes of `split`, which may be "any", in order of level seeds from 0.
 
     Raises EnvConfigError if ATTEMPTS mazes in a row are of the other split.
     """
@@ -296,7 +306,6 @@ def first_levels(recipe: MazeRecipe, split: str, count: int) -> tuple[Level, ...
 
 @lru_cache(maxsize=256)
 def _made(recipe: MazeRecipe, seed: int) -> Level:
-    """Return the maze of a level seed; raise EnvConfigError if ATTEMPTS mazes have no open goal."""
     generator = np.random.default_rng(seed)
     width, height = recipe.width, recipe.height
     for _ in range(ATTEMPTS):
@@ -311,7 +320,7 @@ def _made(recipe: MazeRecipe, seed: int) -> Level:
 
 
 def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]:
-    """Return a bool per cell of a random maze without loops: True if it is free, as cell 0 is."""
+    """Return a random maze without loops: a bool per cell, True if free. Cell 0 is free."""
     near = around(width, height)
     turns = generator.random(width * height).tolist()
     # Number of free neighbors of each cell; at least _FREE for free cells and the outside.
@@ -349,7 +358,7 @@ def _tree(width: int, height: int, generator: np.random.Generator) -> list[bool]
 
 
 def _open_loops(free: list[bool], width: int, share: float, generator: np.random.Generator) -> None:
-    """Open a random `share` of walls with 2 or more free neighbors; changes `free` (by cell)."""
+    """Open a random `share` (rounded) of walls with 2 or more free neighbors; changes `free`."""
     near = around(width, len(free) // width)
     known = [*free, False]  # The last entry is the outside.
     between = [
@@ -364,7 +373,7 @@ def _open_loops(free: list[bool], width: int, share: float, generator: np.random
 class Board:
     """Tables of one level for one view radius: distances, coordinates and surroundings of cells.
 
-    Cells are given by number. `x` and `y` are coordinates from 0 to 1, by cell.
+    Cells are numbers: row * width + column. `x` and `y` are coordinates from 0 to 1, by cell.
     """
 
     def __init__(self, level: Level, radius: int) -> None:

@@ -43,7 +43,7 @@ OBSERVATION_FIELDS = (
 
 
 def field_sizes(rules: NegotiationRules) -> dict[str, int]:
-    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
+    """Return field -> its number of entries in a vector, in the order of OBSERVATION_FIELDS."""
     options = sum(len(options) for _, options in rules.issues)
     sizes = dict.fromkeys(OBSERVATION_FIELDS, 1)
     sizes |= dict.fromkeys(("worth", "stands", "consents"), rules.num_agents)
@@ -56,7 +56,6 @@ def _terms(named: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _situation(packed: bytes, rounds: int) -> str:
-    """Return sentences about the fields "time", "may_move" and "settled", which `packed` has."""
     time, may_move, settled = numbers_in(packed)
     if settled:
         state = "There is a deal." if settled > 0 else "Somebody walked away."
@@ -67,7 +66,6 @@ def _situation(packed: bytes, rounds: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _points(issues: tuple[tuple[str, tuple[str, ...]], ...], packed: bytes) -> str:
-    """Return sentences about the fields "reservation" and "utility", which `packed` has."""
     [reservation], start, listed = numbers_in(packed[:WIDTH]), WIDTH, []
     for issue, options in issues:
         end = start + WIDTH * len(options)
@@ -78,7 +76,6 @@ def _points(issues: tuple[tuple[str, tuple[str, ...]], ...], packed: bytes) -> s
 
 @lru_cache(maxsize=1024)
 def _points_of_issue(issue: str, options: tuple[str, ...], packed: bytes) -> str:
-    """Return the points of an issue's options, whose utilities `packed` has, in words."""
     utility = numbers_in(packed)
     points = (f"{option} {100 * part:.0f}" for option, part in zip(options, utility, strict=True))
     return f"{issue} {', '.join(points)}"
@@ -103,19 +100,16 @@ class NegotiationView:
 
     @cached_property
     def _layout(self) -> VectorLayout:
-        """Layout of observations, in which fields with the same sentences are one."""
         sizes = field_sizes(self.bargain)
         joint = {"situation": 3, "points": 1 + sizes["utility"]}  # until "settled"; "utility"
         return VectorLayout(joint | {name: sizes[name] for name in OBSERVATION_FIELDS[5:]})
 
     @cached_property
     def _names(self) -> dict[str, tuple[str, ...]]:
-        """Agent -> names of all agents in its sentences: first "You", then those of the others."""
         return {own: ("You", *(a for a in self.agents if a != own)) for own in self.agents}
 
     @cached_property
     def _terms_of_flags(self) -> dict[bytes, str]:
-        """Mapping of each deal's flags to terms like "price=low"."""
         named = self.bargain.named
         return {own.tobytes(): _terms(named(deal)) for deal, own in enumerate(self.bargain.flags)}
 
@@ -182,7 +176,6 @@ class NegotiationView:
         return tuple(self._actions)
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action of an answer, with issues in any order, or a ParseFailure."""
         if isinstance(answer, str) and answer in self._actions:
             return self._actions[answer]  # the usual answer
 
@@ -195,7 +188,7 @@ class NegotiationView:
         return parse_statement(answer, action_of)
 
     def _proposed(self, plain: str) -> int | ParseFailure:
-        """Return the action of a lower-case text "propose ...", or a ParseFailure."""
+        """Return the action of "propose issue=option ..." in any order, or a ParseFailure."""
         issues, chosen = dict(self.bargain.issues), dict[str, str]()
         plain = plain.replace(" =", "=").replace("= ", "=").replace(",", " ")
         for term in plain.split()[1:]:
@@ -219,16 +212,16 @@ class SocialNegotiation(TalkingGame):
     """PettingZoo ParallelEnv of the negotiation.
 
     Agents are agent_0, agent_1, ... Actions are 0 pass, 1 accept, 2 walk away, then one proposal
-    per deal. With A agents and O options of all issues together, observations are float32 vectors
-    of shape (4 + O + A * (O + 3),), laid out as OBSERVATION_FIELDS. An action that is currently
+    per deal. Without `talk`, with A agents and O options of all issues, observations are float32
+    vectors of shape (4 + O + A * (O + 3),), laid out as OBSERVATION_FIELDS. An action that is
     illegal counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, each
     agent's info contains `outcome` ("agreement", "walked away" or "deadline"), `agreement` (issue
     -> option, or None) and the measures of bargaining.assessment, with `utilities` and
-    `individually_rational` by agent.
+    `individually_rational` by agent. Invalid arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 2 to 6; 2 for simultaneous offers.
-        issues: Options (at least two) of each issue, at most 1000 combinations.
+        issues: Issue -> its options, at least two; see bargaining.checked_issues.
         offers: "alternating" or "simultaneous"; see bargaining.py.
         discount: Factor of a deal's utility per round before the deal, from 0 to 1.
         conflict: Probability, per issue, that an agent's preferences reverse those of the agent
@@ -324,7 +317,6 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def _look(self) -> Sequence[base.Row]:
-        """Return the observation vectors; set `_legal_now`, the row of `_mask_of` by agent."""
         bargain, time = self.bargain, self.played / self.rounds
         settled = (bargain.agreed is not None) - bargain.walked_away
         flags_of, (proposal, worth, marks) = self.rules.flags, self._starts
@@ -344,7 +336,6 @@ class SocialNegotiation(TalkingGame):
         return self._rows_now
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add `outcome`, `agreement` (or None) and the keys of `assessment` to each of `infos`."""
         bargain, agreed = self.bargain, self.bargain.agreed
         measures = assessment(bargain.utilities, bargain.reservations, agreed)
         for info in infos:

@@ -15,7 +15,7 @@ PAPER, INK = 250, 40  # gray levels
 def picture(text: str) -> np.ndarray:
     """Return lines of text drawn as a uint8 array (height, width, 3), dark on light.
 
-    The width is that of a multiple of COLUMNS letters, so that pictures of one game are alike.
+    The longest line, rounded up to a multiple of COLUMNS letters, determines the width.
     Characters outside Latin-1 are drawn as "?".
 
     Raises ImportError, with the install command, if Pillow is missing.

@@ -66,7 +66,7 @@ class StagedRules(ChoiceRules):
 
     @property
     def adversaries(self) -> int:
-        """Number of adversaries, which are the first agents."""
+        """Number of adversaries (the first agents): a quarter, rounded down, at least 1."""
         return max(1, int(ADVERSARIES * self.num_agents))
 
     @property
@@ -136,19 +136,19 @@ class Staged(ChoiceGame):
     """PettingZoo ParallelEnv of the staged game.
 
     Agents are agent_0, agent_1, ..., the adversaries first. Both actions are always legal.
-    Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS. Infos contain
-    `cooperation_ratio` (share of all agents that cooperated), `phase` ("warmup" or "divergence")
-    and `adversaries` (list of their numbers). Invalid arguments raise EnvConfigError.
+    Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS. Infos of a
+    round contain `cooperation_ratio` (share of all agents that cooperated), `phase` ("warmup" or
+    "divergence") and `adversaries` (list of their numbers). Invalid arguments raise EnvConfigError.
 
     Episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
     continues the count, and `reset(options={"episode": k})` starts episode k.
 
     Args:
         num_agents: Number of agents, from 1 to 10,000.
-        difficulty: Reduction of the base reward, from 0 to 1.
+        difficulty: From 0 to 1. The base reward has the factor max(0.1, 1 - difficulty).
         cooperation_weight: Weight of the cooperating share. Below 0, cooperation hurts.
-        noise_std: Standard deviation of the noise of each reward, at least 0.
-        warmup_episodes: W of the formula, at least 0.
+        noise_std: Standard deviation of the noise of rewards after the warm-up, at least 0.
+        warmup_episodes: Number of warm-up episodes, at least 0; W of `StagedRules.ramp`.
         max_cycles: Number of rounds of an episode, at least 1.
         obs_mode: "vector", "dict" or "llm"; see SimultaneousGame.
         render_mode: "human", "ansi", "rgb_array" or None.
@@ -198,10 +198,6 @@ class Staged(ChoiceGame):
         return StagedView(rules.num_agents, rules.adversaries, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start the next episode, or the one of option "episode"; return each agent's vector.
-
-        Raises EnvConfigError if the option is no whole number of at least 0.
-        """
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
@@ -248,7 +244,7 @@ class StagedView(FixedChoices):
     adversaries: int
     rounds: int
     hidden: bool = False
-    """True if cooperation weight and difficulty are hidden."""
+    """True if the game hides cooperation weight and difficulty; changes the rules text only."""
 
     def rules(self, agent: str) -> str:
         if self.players == 1:

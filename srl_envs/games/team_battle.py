@@ -42,7 +42,10 @@ DRAW = 1e-9  # difference in mean reward per member that still counts as equal
 
 @dataclass(frozen=True)
 class TeamBattleRules(ChoiceRules):
-    """Rewards after the warm-up, without noise, for the arguments of TeamBattle."""
+    """Rewards after the warm-up, without noise, for the arguments of TeamBattle.
+
+    `team_sizes` are the numbers of red and blue agents. Invalid arguments raise EnvConfigError.
+    """
 
     team_sizes: tuple[int, int] = (4, 4)
     difficulty: float = 0.3
@@ -123,19 +126,19 @@ class TeamBattle(ChoiceGame):
     """PettingZoo ParallelEnv of the two teams.
 
     Agents are red_0, red_1, ... (team_a), then blue_0, blue_1, ... (team_b). Both actions are
-    always legal. Observations are float32 vectors of shape (9,), laid out as OBSERVATION_FIELDS.
-    Infos contain `cooperation_ratio` (share of all agents that cooperated), `team_cooperation` (the
-    share per team), `phase` ("warmup" or "battle") and, in the last round, `winner`: "team_a",
-    "team_b" or "draw".
+    always legal. Observations are float32 vectors of shape (9,) without `talk`, laid out as
+    OBSERVATION_FIELDS. Infos of a round contain `cooperation_ratio` (share of all agents that
+    cooperated), `team_cooperation` (team -> share), `phase` ("warmup" or "battle") and, in the last
+    round, `winner`: "team_a", "team_b" or "draw". Invalid arguments raise EnvConfigError.
 
     Warm-up episodes are counted from the last seed: `reset(seed=...)` starts episode 0, `reset()`
     continues the count, and `reset(options={"episode": k})` starts episode k.
 
     Args:
         team_size: Number of agents per team, or a pair (red, blue), each from 1 to 10,000.
-        difficulty: Reduction of the base reward, from 0 to 1.
+        difficulty: From 0 to 1. The base reward is max(0.1, 1 - difficulty).
         cooperation_weight: Weight of the cooperation of the agent's team. Below 0, it hurts.
-        noise_std: Standard deviation of the noise of each reward, at least 0.
+        noise_std: Standard deviation of the noise of rewards after the warm-up, at least 0.
         warmup_episodes: Number of warm-up episodes, at least 0.
         talk: Number of words that an action can add, from 0 to 8; see TalkingGame.
         max_cycles: Number of rounds of an episode, at least 1.
@@ -191,7 +194,6 @@ class TeamBattle(ChoiceGame):
         return TeamBattleView(self.rules.team_sizes, self.max_cycles, self.hides_rules)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        """Start the next episode, or the option "episode" (number); return each agent's vector."""
         episode = options.get("episode", self._episode)
         self._episode = whole_number('options["episode"]', episode, low=0)
         self._warmup = self._episode < self.warmup_episodes
@@ -254,7 +256,7 @@ class TeamBattleView(FixedChoices):
     team_sizes: tuple[int, int]
     rounds: int
     hidden: bool = False
-    """True if teams, cooperation weight and difficulty are hidden."""
+    """True if the rules must not state the agent's team, nor if cooperation pays."""
 
     def rules(self, agent: str) -> str:
         red, blue = self.team_sizes
@@ -292,7 +294,6 @@ class TeamBattleView(FixedChoices):
         return " ".join(parts)
 
     def _sides(self, is_blue: bool) -> tuple[str, int, str, int]:
-        """Return the color and size of the agent's team, then those of the other team."""
         red, blue = self.team_sizes
         return ("blue", blue, "red", red) if is_blue else ("red", red, "blue", blue)
 

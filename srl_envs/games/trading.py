@@ -65,7 +65,7 @@ _COUNTED = 1e6  # upper bound of `deals`, which PettingZoo's tests require
 
 
 def field_sizes(rules: TradingRules) -> dict[str, int]:
-    """Return field -> number of its values, in the order of OBSERVATION_FIELDS."""
+    """Return field -> its number of entries in a vector, in the order of OBSERVATION_FIELDS."""
     others, goods = rules.num_agents - 1, rules.goods
     return dict.fromkeys(OBSERVATION_FIELDS, others) | {
         "time": 1,
@@ -81,7 +81,7 @@ def field_sizes(rules: TradingRules) -> dict[str, int]:
 
 
 def bounds(rules: TradingRules) -> tuple[list[float], list[float]]:
-    """Return two lists: the lower and the upper bounds of an observation vector."""
+    """Return the lower and the upper bounds of an observation vector, without words of `talk`."""
     units = rules.max_quantity
     # An agent is party to at most two agreements: its own offer and one that it accepted.
     gain = units * LARGEST_VALUE
@@ -198,7 +198,6 @@ class TradingView:
         return tuple(_actions(self.market, self.agents, agent))
 
     def parse(self, agent: str, answer: str) -> int | ParseFailure:
-        """Return the action of an answer, or a ParseFailure. Goods may be in the plural."""
         actions = _actions(self.market, self.agents, agent)
 
         def action_of(statement: str) -> int | ParseFailure | None:
@@ -229,7 +228,6 @@ class TradingView:
     def _offered(
         self, agent: str, given: str, give: str, wanted: str, want: str, partner: str
     ) -> int | ParseFailure:
-        """Return the action of "offer GIVEN GIVE for WANTED WANT to PARTNER", or ParseFailure."""
         if partner not in self._others(agent):
             return self._no_partner(agent, partner)
         # A good may be in the singular or the plural.
@@ -249,19 +247,11 @@ class TradingView:
         return ParseFailure(f"{partner} is {'you' if partner == agent else 'not a trader here'}")
 
     def _exchange(self, net: Sequence[float]) -> tuple[str, str]:
-        """Return the cost and the gain of an offer, such as ("2 apple", "1 bread").
-
-        `net` is the number of units of each good that the offer brings, below 0 for its cost.
-        """
         goods = list(zip(self.market.names, net, strict=True))
         costs = next(f"{-units:g} {good}" for good, units in goods if units < 0)
         return costs, next(f"{units:g} {good}" for good, units in goods if units > 0)
 
     def _offers(self, seen: dict[str, list[float]], others: Sequence[str], phase: int) -> list[str]:
-        """Return sentences on the agent's offer, offers to the agent, and due deliveries.
-
-        `seen` are the agent's fields by name, and `phase` is OFFERS, ANSWERS or DELIVERIES.
-        """
         goods, sentences, owed = self.market.goods, [], []
         to_you = [
             seen["offer_to_you"][slot * goods : (slot + 1) * goods] for slot in range(len(others))
@@ -305,12 +295,14 @@ class SocialTrading(TalkingGame):
     """PettingZoo ParallelEnv of the market.
 
     Agents are agent_0, agent_1, ... Actions are 0 pass, 1 decline, 2 deliver, then the acceptances
-    and offers of trading_market.py. Observations are float32 vectors of shape (sum of
-    `field_sizes(rules)`,), laid out as OBSERVATION_FIELDS. An action that is currently illegal
-    counts as a pass, and `infos[agent]["illegal"]` is then True. In the last round, infos contain
-    `possible_surplus` (greatest total gain of any reallocation), `realised_surplus` (total gain of
-    all agents), `surplus_share` (their ratio; None if the first is 0), `gain`, `reputation` and
-    `network` ("agent_0 agent_1" -> number of deals, if any).
+    and offers of trading_market.py. Observations without `talk` are float32 vectors of shape (sum
+    of `field_sizes(rules)`,), laid out as OBSERVATION_FIELDS. An action that is illegal counts as a
+    pass, and `infos[agent]["illegal"]` is then True. `phase` in infos of a round is its phase:
+    "offers", "answers" or "deliveries". In the last round, infos also contain `possible_surplus`
+    (greatest total gain of any reallocation), `realised_surplus` (total gain of all agents),
+    `surplus_share` (realised / possible; None if none is possible), `gain` and `reputation` of the
+    agent, and `network` (pair such as "agent_0 agent_1" -> number of kept deals, if above 0).
+    Invalid arguments raise EnvConfigError.
 
     Args:
         num_agents: Number of agents, from 2 to 10.
@@ -391,7 +383,6 @@ class SocialTrading(TalkingGame):
         return self._look(rewards), rewards, infos
 
     def _look(self, rewards: Sequence[float]) -> Sequence[base.Row]:
-        """Return observations with the last `rewards`, by agent; set the masks `_legal_now`."""
         market, rules = self.market, self.rules
         size, goods, others = rules.num_agents, rules.goods, rules.num_agents - 1
         time, flags = self.played / self.rounds, _PHASE_FLAGS[market.phase]
@@ -422,7 +413,6 @@ class SocialTrading(TalkingGame):
         return rows
 
     def _own_offer(self, agent: int) -> tuple[int, ...]:
-        """Return the fields own_offer_to, own_offer and own_offer_answer of an observation."""
         to, net = [0] * (self.rules.num_agents - 1), [0] * self.rules.goods
         offer = self.market.offers[agent]
         if offer is not None:
@@ -431,10 +421,7 @@ class SocialTrading(TalkingGame):
         return (*to, *net, self.market.answers[agent])
 
     def _incoming(self, agent: int, makers: Sequence[int]) -> list[int]:
-        """Return the fields offer_to_you, offer_gain and agreed of an agent's observation.
-
-        `makers` are the numbers of the agents whose offers this agent can answer or has accepted.
-        """
+        """Return offer_to_you, offer_gain and agreed as one list, from the offers of `makers`."""
         market, goods, others = self.market, self.rules.goods, self.rules.num_agents - 1
         nets, gains, agreed = [0] * (others * goods), [0] * others, [0] * others
         for maker in makers:
@@ -447,7 +434,6 @@ class SocialTrading(TalkingGame):
         return nets + gains + agreed
 
     def _public_part(self, agent: int) -> tuple[float, ...]:
-        """Return the fields reputation and deals of an agent's observation."""
         market, others = self.market, self.market.others[agent]
         return (
             *(market.reputation(other) for other in others),
@@ -455,7 +441,7 @@ class SocialTrading(TalkingGame):
         )
 
     def _words_kept(self) -> list[list[int]]:
-        """Return each agent's field word_kept: per other agent 1 kept, -1 broken, 0 none."""
+        """Return [receiver][other]: 1 all promises due last round kept, -1 any broken, 0 none."""
         words = [[0] * (self.rules.num_agents - 1) for _ in self.possible_agents]
         for receiver, giver, kept in self.market.outcome:
             slot = giver - (giver > receiver)
@@ -464,7 +450,6 @@ class SocialTrading(TalkingGame):
         return words
 
     def _may_offer(self, stock: Sequence[int]) -> np.ndarray:
-        """Return the int8 mask of passing and of the offers that `stock` (units by good) covers."""
         mask = self._pass_only.copy()
         mask[self.rules.first_offer :] = np.asarray(stock)[self._given] >= self._given_units
         return mask
@@ -480,7 +465,6 @@ class SocialTrading(TalkingGame):
         return mask
 
     def _report(self, infos: Sequence[dict[str, Any]]) -> None:
-        """Add gain, reputation, network (deals per pair) and the market's surpluses to `infos`."""
         market, agents = self.market, self.possible_agents
         gains = [
             worth_of(values, now) - worth_of(values, then)

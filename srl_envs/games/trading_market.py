@@ -45,10 +45,10 @@ UNANSWERED, ACCEPTED, DECLINED = 0, 1, -1
 
 
 class Offer(NamedTuple):
-    """An offer of one agent to another."""
+    """Offer of one agent to another; `give` and `want` are indices of GOODS."""
 
     slot: int
-    """Receiver: its number among the other agents of the one that offers, in agent order."""
+    """Index of the receiver in the list of all agents except the maker of the offer."""
     give: int
     give_units: int
     want: int
@@ -57,7 +57,10 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class TradingRules:
-    """Size of a market and meaning of its actions; see the arguments of SocialTrading."""
+    """Size of a market and meaning of its actions, by the arguments of SocialTrading.
+
+    Invalid arguments raise EnvConfigError.
+    """
 
     num_agents: int = 6
     goods: int = 3
@@ -87,7 +90,7 @@ class TradingRules:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """Offers of the actions from `first_offer`, the field `want_units` changing fastest."""
+        """Offer of each action from `first_offer` on."""
         units, goods = range(1, self.max_quantity + 1), range(self.goods)
         return tuple(
             Offer(slot, give, given, want, wanted)
@@ -140,7 +143,10 @@ def worth_of(values: Sequence[int], stock: Sequence[int]) -> int:
 
 
 class Market:
-    """State of one episode. Lists are in agent order."""
+    """State of one episode, which changes the given `stocks` in place.
+
+    Lists are in agent order, except `agreed` and `outcome`.
+    """
 
     def __init__(
         self, rules: TradingRules, values: list[list[int]], stocks: list[list[int]]
@@ -170,7 +176,7 @@ class Market:
         return (kept + 1) / (kept + broken + 2)
 
     def can_accept(self, agent: int, maker: int) -> bool:
-        """Return True if the agent can pay for `maker`'s offer in addition to its own offer."""
+        """Return True if the agent can pay for `maker`'s offer in addition to the agent's own."""
         offer, own = self.offers[maker], self.offers[agent]
         assert offer is not None
         spare = self.stocks[agent][offer.want]
@@ -179,7 +185,7 @@ class Market:
         return spare >= offer.want_units
 
     def parties(self) -> set[int]:
-        """Return the set of the numbers of agents that owe a delivery in this round."""
+        """Return the numbers of the agents that owe a delivery in this round."""
         return {agent for pair in self.agreed for agent in pair}
 
     def gain_of(self, agent: int, maker: int) -> int:
@@ -189,7 +195,7 @@ class Market:
         return values[offer.give] * offer.give_units - values[offer.want] * offer.want_units
 
     def play(self, chosen: Sequence[int]) -> tuple[list[int], list[bool]]:
-        """Play one round with one action per agent; change stocks, offers, promises and phase.
+        """Play one round, one action per agent; change stocks, offers, promises and phase.
 
         Returns the gain of each agent by its own values, and a bool per agent, True if its action
         was illegal and therefore counted as a pass.
@@ -207,7 +213,6 @@ class Market:
         return self._carry_out({agent for agent in parties if chosen[agent] == DELIVER}), illegal
 
     def _offer(self, chosen: Sequence[int]) -> list[bool]:
-        """Play a round of offers; return a bool per agent, True for an illegal action."""
         first, offers = self.rules.first_offer, self.rules.offers
         size = len(chosen)
         self.offers, self.answers = [None] * size, [UNANSWERED] * size
@@ -250,9 +255,9 @@ class Market:
         return [0] * len(chosen), illegal
 
     def _carry_out(self, delivering: set[int]) -> list[int]:
-        """Move the goods that the agents `delivering` owe, and end all agreements.
+        """Settle `agreed`, set the phase to OFFERS, and return each agent's gain in its own values.
 
-        Promises of other agents count as broken. Returns the gain of each agent, in agent order.
+        Parties in `delivering` deliver all that they owe; the other parties break their promises.
         """
         gains = [0] * self.rules.num_agents
         for maker, taker in self.agreed:

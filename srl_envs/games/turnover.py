@@ -11,17 +11,18 @@ from srl_envs.validation import MOST_PLAYERS, Reset, Step, whole_number
 
 
 class TurnoverGame(TalkingGame):
-    """Game with a constant number of places, each taken by one agent at a time.
+    """Game in which agents leave during an episode and others join at their places.
 
-    More agents, named agent_N, are absent at first. After drawn rounds, the agent at a drawn place
-    is terminated, and the next absent agent joins: it receives its first observation, with reward
-    0, and acts from the next round on. Every agent takes part in every episode.
+    The number of places is constant, and one agent acts at each. More agents, named agent_N, are
+    absent at first. After random rounds, the agent at a random place is terminated, and the next
+    absent agent joins: it receives its first observation, with reward 0, and acts from the next
+    round on. All agents have joined by the last round.
 
-    `first_rows` and `play_round` have one entry per place; so have `agents`.
+    `first_rows`, `play_round` and `agents` have one entry per place.
 
     Args:
         agents: Names of the agents at first.
-        *game: Answers and bounds of SimultaneousGame.
+        *game: Positional arguments `answers`, `low` and `high` of TalkingGame.
         turnover: Number of agents that join during an episode, from 0 to `max_cycles` - 1.
         **settings: Other arguments of TalkingGame.
     """
@@ -41,7 +42,7 @@ class TurnoverGame(TalkingGame):
         self._every_action = self._every_action[self.turnover :]
 
     def newcomer_row(self, row: base.Row) -> base.Row:
-        """Return the vector of an agent that joins, given that of the agent before at its place."""
+        """Return the first vector of an agent that joins, given the leaving agent's last vector."""
         raise NotImplementedError
 
     def begin(self, options: Mapping[str, Any]) -> None:

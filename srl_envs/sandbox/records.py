@@ -24,12 +24,12 @@ FEATURES = ("namespaces", "landlock", "seccomp")
 
 
 class SandboxError(EnvError):
-    """Sandbox that cannot be started or used, or has less protection than required."""
+    """Error of a sandbox that cannot be started or used, or has less protection than required."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits of one run, EnvConfigError if too low; no run has processes or threads."""
+    """Resource limits of one run. Raises EnvConfigError if a limit is too low."""
 
     wall: float = 5.0
     """Seconds of wall time."""
@@ -38,13 +38,13 @@ class Limits:
     memory: int = 256 * MIB
     """Bytes of address space, including a few tens of MiB of the interpreter."""
     disk: int = 8 * MIB
-    """Bytes of all files in the working folder, which needs namespaces."""
+    """Bytes of all files in the working folder. Without namespaces, no file can be written."""
     files: int = 64
     """Number of files in the working folder, and of open files."""
     output: int = 64 * 1024
     """Bytes of standard output and standard error together."""
     results: int = 256 * 1024
-    """Bytes of the results, as plain data."""
+    """Bytes of all results of the calls, as serialized plain data."""
 
     def __post_init__(self) -> None:
         number_between("wall", self.wall, 0.01)
@@ -67,7 +67,7 @@ class Protections:
     seccomp: bool
     """True if system calls are filtered."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Inactive feature -> reason."""
+    """Feature that could not be activated -> reason."""
 
     @property
     def level(self) -> str:
@@ -85,15 +85,15 @@ class SandboxVerdict(StrEnum):
     """Verdict on a run, a call or a test."""
 
     OK = "ok"
-    """The run ended normally, or the test passed."""
+    """The run ended normally, the call returned, or the test passed."""
     WRONG = "wrong"
-    """A call returned another value than expected."""
+    """A call returned another value than expected, or a test raised AssertionError."""
     ERROR = "error"
     """An exception was raised, or the returned value is no plain data."""
     SYNTAX = "syntax"
-    """The program is not Python."""
+    """The program is not valid Python."""
     TIMEOUT = "timeout"
-    """The time limit was exceeded."""
+    """The limit on wall time or CPU time was exceeded."""
     MEMORY = "memory"
     """The memory limit was exceeded."""
     OUTPUT = "output"
@@ -106,7 +106,7 @@ class SandboxVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class SandboxCall:
-    """Call of a function of the program, with plain data."""
+    """Call of a function of the program, with plain data as positional arguments."""
 
     function: str
     args: tuple[Any, ...] = ()
@@ -128,20 +128,21 @@ class CallOutcome:
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """Outcome of one run."""
+    """Outcome of one run of a program."""
 
     verdict: SandboxVerdict
-    """OK if the program was loaded and every call ended, also with exceptions."""
+    """OK if the program was loaded and every call ended, also with exceptions; else the reason."""
     outcomes: tuple[CallOutcome, ...] = ()
-    """Outcome of each call."""
+    """Outcomes of the calls, in order."""
     stdout: str = ""
-    """Standard output and standard error, cut at the limit."""
+    """Standard output and standard error, printable and cut at the limit."""
     error: str = ""
+    """Description of the failure, empty for OK. Like `stdout`, it is untrusted."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """Call and its expected value, which must be equal in value and type."""
+    """Call and its expected result, to which the result must be equal in value and type."""
 
     __test__ = False  # This is no test of pytest.
 
@@ -149,7 +150,7 @@ class Test:
     expected: Any
 
     def verdict(self, outcome: CallOutcome) -> SandboxVerdict:
-        """Return SandboxVerdict OK or WRONG for a call that returned, else `outcome.verdict`.
+        """Return OK or WRONG for a call that returned a value, else the outcome's verdict.
 
         Args:
             outcome: Outcome of the call.
@@ -168,7 +169,7 @@ class TestReport:
 
     run: ProgramRun
     verdicts: tuple[SandboxVerdict, ...]
-    """Verdict of each test."""
+    """Verdict of each test, in order."""
 
     @property
     def all_passed(self) -> bool:

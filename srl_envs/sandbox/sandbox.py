@@ -59,17 +59,18 @@ class Sandbox:
     """Pool of workers that run untrusted Python, each run in a separate process.
 
     Threads may share a sandbox, processes may not. A deep copy is the same sandbox; other copies
-    are new sandboxes with the same settings.
+    are new sandboxes with the same settings. A `with` block closes the sandbox at its end.
 
     Args:
         limits: Limits of each run, None for Limits().
         minimum: Lowest acceptable level of protection, one of LEVELS.
-        workers: Number of simultaneous runs, at least 2; workers start when they are needed.
+        workers: Largest number of simultaneous runs, at least 2; further ones wait. One worker
+            starts now, the others when they are needed.
         without: Features of the kernel (FEATURES) to leave unused.
 
     Raises:
         EnvConfigError: An argument is invalid.
-        SandboxError: The level is not available, or the system is not Linux.
+        SandboxError: No worker starts with this level, or the system is not Linux.
     """
 
     def __init__(
@@ -110,7 +111,8 @@ class Sandbox:
             name: `__name__` of the program.
 
         Returns:
-            Record with an outcome per call; after an early end, one with its verdict, then NOT_RUN.
+            Record with an outcome per call. If loading fails or the run ends early, the next
+            outcome has the verdict, later ones are NOT_RUN. If the worker ends, all are KILLED.
 
         Raises:
             NotPlainError: An argument of a call is no plain data.
@@ -125,7 +127,7 @@ class Sandbox:
             return _lost(len(calls))
 
     def evaluate(self, source: str) -> ProgramRun:
-        """Run a program as `__main__`; return its ProgramRun, or raise SandboxError as `run` does.
+        """Run a program as `__main__`, without calls; return its ProgramRun, or raise as `run`.
 
         Args:
             source: Source of the program.
@@ -133,7 +135,7 @@ class Sandbox:
         return self.run(source, name=PROGRAM)
 
     def check(self, source: str, tests: Sequence[Test]) -> TestReport:
-        """Run the calls of tests and return their TestReport, or raise an error as `run` does.
+        """Run a program, then the calls of tests in order; return a report, or raise as `run`.
 
         Args:
             source: Source of the program.
@@ -144,12 +146,12 @@ class Sandbox:
         return TestReport(run, tuple(test.verdict(outcome) for test, outcome in pairs))
 
     def judge(self, source: str, trial: str, functions: Collection[str]) -> ProgramRun:
-        """Run a test written as code in another process than the program; SandboxError as in `run`.
+        """Run a program and a test written as code in two processes; SandboxError as in `run`.
 
         Args:
             source: Source of the program.
             trial: Source of the test, in which `functions` call the program with plain data. The
-                dict `elsewhere` also contains them.
+                dict `elsewhere` (name -> function) also contains them.
             functions: Names of functions of the program.
 
         Returns:
@@ -175,7 +177,7 @@ class Sandbox:
             return _lost(0)
 
     def close(self) -> None:
-        """End all workers; later runs raise SandboxError."""
+        """End all workers; later runs raise SandboxError. No run may be active."""
         self._close()
 
     @contextmanager
@@ -205,7 +207,6 @@ class Sandbox:
                 self._returned.notify_all()
 
     def _usable(self, worker: Worker | None) -> Worker:
-        """Return `worker`, or a new one if it ended or is None; SandboxError if none starts."""
         if worker is not None and not worker.is_lost():
             return worker
         self._end([worker])
@@ -240,10 +241,10 @@ def _close_all(workers: set[Worker]) -> None:
 
 
 def shared_sandbox(limits: Limits | None = None, minimum: str = "filtered") -> Sandbox:
-    """Return the sandbox of this process with these settings; the last four are kept for reuse.
+    """Return the sandbox of this process with these settings, which later calls return again.
 
-    `limits` are those of each run (None: `Limits()`), `minimum` is the lowest acceptable level of
-    LEVELS. Raises SandboxError if the level is not available, or the system is not Linux.
+    The four used last are kept. Callers must not close them. Arguments and errors are as for
+    Sandbox.
     """
     return _shared(os.getpid(), limits or Limits(), minimum)
 
@@ -258,13 +259,11 @@ def _request(source: str, *, name: str = SOLUTION, elsewhere: Sequence[str] = ()
 
 
 def _lost(calls: int) -> ProgramRun:
-    """Return the ProgramRun, of verdict KILLED, for `calls` calls of a run whose worker ended."""
     lost = CallOutcome(SandboxVerdict.KILLED, error="the run took its worker with it")
     return ProgramRun(lost.verdict, (lost,) * calls, error=lost.error)
 
 
 def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
-    """Send a started program its calls, serialized, and return the ProgramRun."""
     if not calls:
         running.hang_up()
     last = _next_outcome(running, LOADING_FAILURES)
@@ -292,11 +291,7 @@ def _run_calls(running: Running, calls: Sequence[bytes]) -> ProgramRun:
 
 
 def _tried(program: Running, trial: Running, functions: Collection[str]) -> CallOutcome:
-    """Pass each call of `functions` by a trial to the program, and its result to the trial.
-
-    Both are started, and the program is loaded. Return WRONG for an AssertionError of the trial,
-    the outcome of the last call if that and the trial failed, and else that of the trial.
-    """
+    """Pass calls of a trial to the loaded program; return the outcome at the trial's end."""
     failed: CallOutcome | None = None
     while (line := trial.line()) is not None:
         call = _call_in(line, functions)
@@ -319,7 +314,6 @@ def _tried(program: Running, trial: Running, functions: Collection[str]) -> Call
 
 
 def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
-    """Return the serialized call in a line of a trial; None if malformed or not of `functions`."""
     try:
         function, args, kwargs = serialization.loads(json.loads(line)["call"].encode())
         return serialization.dumps((function, args, kwargs)) if function in functions else None
@@ -330,9 +324,10 @@ def _call_in(line: bytes, functions: Collection[str]) -> bytes | None:
 def _next_outcome(
     running: Running, failures: Mapping[str, SandboxVerdict] = CALL_FAILURES
 ) -> CallOutcome:
-    """Wait for the next outcome that a run reports, or for its end; return the CallOutcome.
+    """Wait for the next outcome of a run, which may be its end (TIMEOUT, OUTPUT or KILLED).
 
-    `failures` maps the names that the program may report to their verdicts.
+    `failures` is name -> verdict of the failures that the run may report; the outcome of any other
+    report is UNREADABLE.
     """
     line = running.line()
     return _ending(running, early=True) if line is None else _outcome_in(line, failures)
@@ -384,6 +379,5 @@ def _ending(running: Running, *, early: bool = False) -> CallOutcome:
 def _record(
     running: Running, outcome: CallOutcome, outcomes: Sequence[CallOutcome] = ()
 ) -> ProgramRun:
-    """Return the ProgramRun of a finished run, with the verdict and error of `outcome`."""
     printed = printable(running.printed.decode(errors="replace"))[: running.worker.limits.output]
     return ProgramRun(outcome.verdict, tuple(outcomes), printed, outcome.error)

@@ -54,11 +54,11 @@ sys.modules["srl_envs.sandbox.guest.zygote"].main(int(sys.argv[1]))
 
 
 class WorkerLostError(SandboxError):
-    """Worker that ended or does not answer."""
+    """Error of a worker that ended or does not answer."""
 
 
 class Running:
-    """Run of a request, started by the constructor: its output so far, and its end.
+    """Run of a request (JSON, see runner.run) by a worker, started by the constructor.
 
     The constructor and all methods except `hang_up`, `stop` and `close` may raise WorkerLostError.
     """
@@ -91,7 +91,7 @@ class Running:
                 os.close(descriptor)
 
     def line(self) -> bytes | None:
-        """Wait for the next line of results; None after the last, or raise WorkerLostError."""
+        """Wait for and return the next line of results, without line feed; None after the last."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write `line`, line feed included, unless the run ends first; or raise WorkerLostError."""
+        """Write `line`, which ends with a line feed, unless the run ends or closes the pipe."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -123,17 +123,14 @@ class Running:
             self.worker.control.send(b"!", socket.MSG_NOSIGNAL)
 
     def finish(self) -> None:
-        """Read the rest to `printed` and `received` until the end, or raise WorkerLostError."""
+        """Wait for the end of the run; read its remaining output and results."""
         while self.status is None:
             self._pump()
         while ready := _ready(self._open):
             self._read(ready)
 
     def _pump(self, writing: int | None = None) -> None:
-        """Wait for output, the end of the run, or descriptor `writing`; or raise WorkerLostError.
-
-        Add the output to `printed` and `received`, and set `status`, `cpu` and `cause` at the end.
-        """
+        """Wait for output, the end of the run or space in the pipe `writing`; update the fields."""
         control = self.worker.control
         left = max(0.0, self._until - time.monotonic())
         ready = _ready((*self._open, control.fileno()), left, writing)
@@ -151,7 +148,6 @@ class Running:
         self.status, self.cpu, self.cause = zygote.REPLY.unpack(reply)
 
     def _read(self, ready: list[int]) -> None:
-        """Read once from each of `ready` to its buffer or close it; stop a run at a size limit."""
         limits = self.worker.limits
         for descriptor in ready:
             kept = self._open[descriptor]
@@ -170,7 +166,7 @@ class Running:
                     self.stop()
 
     def close(self) -> None:
-        """Close all descriptors of the run."""
+        """Close all descriptors of the run. May be called twice."""
         self.hang_up()
         for descriptor in self._open:
             os.close(descriptor)
@@ -178,10 +174,9 @@ class Running:
 
 
 class Worker:
-    """Started and tested worker; not safe for two threads at once.
+    """Worker process, tested with an empty program; not safe for two threads at once.
 
-    Raises:
-        SandboxError: The worker cannot start, or its level of protection is below `minimum`.
+    Raises SandboxError if it cannot start, or if its level of protection is below `minimum`.
     """
 
     def __init__(self, limits: Limits, minimum: str, without: Collection[str]) -> None:
@@ -226,7 +221,7 @@ class Worker:
             raise
 
     def close(self) -> None:
-        """Kill the worker and all its processes, and wait; in a fork, only close the socket."""
+        """Kill the worker and its processes, and wait; in a fork, only close the socket."""
         self.control.close()
         if os.getpid() != self.owner:  # A fork of the owner only closes its copies.
             return
@@ -241,7 +236,6 @@ class Worker:
         return bool(_ready([self.control.fileno()]))
 
     def _granted(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Send `settings`; return the reported fields of Protections, or raise SandboxError."""
         self.control.settimeout(START)
         try:
             self.control.send(json.dumps(settings).encode())
@@ -287,7 +281,6 @@ def _guest_code() -> bytes:
 
 
 def _ready(reading: Iterable[int], seconds: float = 0.0, writing: int | None = None) -> list[int]:
-    """Wait up to `seconds` for one of the descriptors; return all that are ready or closed."""
     poll = select.poll()
     for descriptor in reading:
         poll.register(descriptor, select.POLLIN)

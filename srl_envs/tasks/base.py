@@ -43,19 +43,19 @@ HOW_TO_ANSWER = "End with a line that holds your final answer alone: Answer: ...
 
 @dataclass(frozen=True)
 class Problem:
-    """Question, with all that is needed to grade answers; EnvConfigError if blank or too long."""
+    """Question with the data for grading; EnvConfigError if it is blank or too long."""
 
     question: str
-    """Full question, shown again in every turn."""
+    """Full question of up to QUESTION_LENGTH characters."""
     answer: Any = None
     """Truth for grading, never shown to an agent."""
     difficulty: int = 1
     key: str | None = None
-    """Identity apart from the wording, by default the question; it determines the split."""
+    """Text that identifies the problem and determines its split; None for the question itself."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Further data of the task."""
+    """Further data for the task, never shown to an agent."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data for the infos of the agent, such as the family of the problem."""
+    """Plain data that are added to the agent's infos, such as the family."""
 
     def __post_init__(self) -> None:
         if not self.question.strip() or len(self.question) > QUESTION_LENGTH:
@@ -83,9 +83,15 @@ def load_problems(
 ) -> tuple[Problem, ...] | None:
     """Return the problems in a JSONL file, in order, or None if `path` is None.
 
-    `read` makes a problem of the JSON value and the number (from 1) of a line. Raises
-    EnvConfigError if `families`, an argument that excludes a path, is given as well, if the file
-    is unreadable or has no problem, or for an invalid line, with its number in the message.
+    Args:
+        path: The file. Empty lines are skipped.
+        read: Function of the JSON value and the number (from 1) of a line.
+        families: Must be None if there is a path.
+
+    Raises:
+        EnvConfigError: Both arguments are given, the file is unreadable or contains no problem, or
+            a line is not JSON or is refused by `read`.
+        UntrustedError: An untrusted record names the path.
     """
     if path is None:
         return None
@@ -98,13 +104,13 @@ def load_problems(
 
 
 def pick(rng: np.random.Generator, things: Sequence[T]) -> T:
-    """Return one of `things`, drawn with equal probabilities."""
+    """Return one of `things`, drawn with equal probabilities; ValueError if there are none."""
     return things[int(rng.integers(len(things)))]
 
 
 @dataclass(frozen=True)
 class Grade:
-    """Grade of an answer; EnvConfigError for a score outside 0 to 1."""
+    """Grade of an answer; EnvConfigError for a score that is no number from 0 to 1."""
 
     score: float
     """Score from 0 to 1."""
@@ -113,16 +119,16 @@ class Grade:
     feedback: str = ""
     """Text shown before the next turn, which must not contain the answer."""
     finished: bool | None = None
-    """True if there is no further turn, by default if the answer is correct."""
+    """True to end the agent's attempt; None for the value of `correct`."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data for the infos of the agent."""
+    """Plain data that are added to the agent's infos."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "score", number_between("score", self.score, 0.0, 1.0))
 
     @classmethod
     def right(cls, feedback: str = "That is right.") -> Grade:
-        """Return the Grade of a solution: score 1, correct.
+        """Return the Grade of a right answer, with score 1.
 
         Args:
             feedback: Text for the agent.
@@ -142,27 +148,28 @@ class Grade:
 
 @dataclass
 class Attempt:
-    """State of one agent's attempt at one problem."""
+    """State of one agent's attempt at one problem, in one episode."""
 
     problem: Problem
     seed: int
-    """Problem seed."""
     memory: Any = None
-    """State of the task, from `Task.begin`."""
+    """State of the task, as returned by `Task.begin`."""
     turns: int = 0
-    """Number of turns so far."""
+    """Number of turns so far, including those with unreadable answers."""
     last: float = 0.0
-    """Score of the last readable answer."""
+    """Score of the last readable answer, 0 before the first."""
     best: float = 0.0
     """Best score so far."""
     solved: bool = False
+    """True once an answer was correct."""
     feedback: str = ""
+    """Text shown before the next turn."""
 
 
 class Task(ABC):
-    """Questions and their grading; subclasses define at least `draw`, `grade` and `rules`.
+    """Questions and their grading; subclasses define `name`, `draw`, `grade` and `rules`.
 
-    The state of an episode is in Attempt, so that several environments may share a task.
+    All state of an episode is in an Attempt, so that several environments may share a task.
     """
 
     name: ClassVar[str]
@@ -174,9 +181,9 @@ class Task(ABC):
     split: str = "train"
     """Default split."""
     attempt_penalty: float = 0.05
-    """Default penalty of every turn after the first."""
+    """Default penalty, subtracted from the reward of every turn after the first."""
     problems: Sequence[Problem] = ()
-    """Given problems, see `use`; if empty, problems are drawn."""
+    """Problems set by `use`; if empty, problems are drawn."""
 
     @abstractmethod
     def rules(self) -> str:
@@ -184,7 +191,7 @@ class Task(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, difficulty: int) -> Problem:
-        """Draw and return a Problem.
+        """Draw and return a Problem; not called after `use`.
 
         Args:
             rng: Source of all randomness.
@@ -193,7 +200,7 @@ class Task(ABC):
 
     @abstractmethod
     def grade(self, problem: Problem, answer: str) -> Grade:
-        """Return the Grade of an answer; never raise.
+        """Return the Grade of an answer; implementations must not raise for any answer.
 
         Args:
             problem: Problem of the attempt.
@@ -201,29 +208,39 @@ class Task(ABC):
         """
 
     def use(self, problems: Iterable[Problem]) -> None:
-        """Replace drawn problems by given ones; set `problems`, `difficulties` and `split` ("any").
+        """Use given problems instead of drawn ones, and set `split` to "any".
+
+        Environments constructed earlier keep their difficulties and split.
 
         Args:
-            problems: At least one problem. Their difficulties become the range of the task.
+            problems: At least one problem. Their range of difficulties becomes `difficulties`.
+
+        Raises:
+            EnvConfigError: There is no problem.
         """
-        self.problems = tuple(problems)
+        given = tuple(problems)
+        if not given:
+            raise EnvConfigError("problems must contain at least one problem, got none")
+        self.problems = given
         levels = [problem.difficulty for problem in self.problems]
         self.difficulties, self.split = (min(levels), max(levels)), "any"
 
     def how_to_answer(self) -> str:
-        """Return the description of the form of an answer, shown to the agent after the rules."""
+        """Return the form of an answer, shown after the rules; by default HOW_TO_ANSWER."""
         return HOW_TO_ANSWER
 
     def read(self, text: str) -> str | ParseFailure:
-        """Return the answer in a text, by default its `final_answer`, or a ParseFailure; no error.
+        """Return the answer in a text, by default `grading.final_answer`, or a ParseFailure.
+
+        Implementations must not raise.
 
         Args:
-            text: Text that is neither empty nor too long.
+            text: Text that is neither blank nor longer than ANSWER_LENGTH.
         """
         return final_answer(text)
 
     def begin(self, problem: Problem) -> Any:
-        """Return the state of the task for one attempt, by default None; see `Attempt.memory`.
+        """Return the initial `Attempt.memory`, by default None.
 
         Args:
             problem: Problem of the attempt.
@@ -231,18 +248,18 @@ class Task(ABC):
         return None
 
     def respond(self, attempt: Attempt, answer: str) -> Grade:
-        """Return the Grade of one turn, by default that of `grade`.
+        """Return the Grade of one turn with a readable answer, by default that of `grade`.
 
         Tasks in which a turn may be another action than an answer override this method.
 
         Args:
-            attempt: State of the attempt; `turns` includes this turn.
+            attempt: State of the attempt. `turns` includes this turn, the scores do not.
             answer: Answer as returned by `read`.
         """
         return self.grade(attempt.problem, answer)
 
     def question(self, attempt: Attempt) -> str:
-        """Return the question shown before the next turn, by default that of the attempt's problem.
+        """Return the question shown before the next turn, by default that of the problem.
 
         Args:
             attempt: State of the attempt.
@@ -250,7 +267,7 @@ class Task(ABC):
         return attempt.problem.question
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return a tuple of texts in the right form that do not reveal the truth; None by default.
+        """Return up to `count` texts in the right form without the truth; by default, None.
 
         Args:
             rng: Source of all randomness.
@@ -265,28 +282,34 @@ class TaskEnv(FreeTextGame):
 
     The action of agent_0, agent_1, ... is the text that the agent writes. The reward of a turn is
     the increase of the agent's best score, less `attempt_penalty` after the first turn. An agent
-    terminates when its task is solved or after `max_cycles` turns. An unreadable text uses up a
-    turn.
+    terminates when the task's grade ends its attempt (by default, when the answer is correct) or
+    after `max_cycles` turns. An unreadable text uses up a turn.
 
-    Observation vector: next turn / (turns + 1), last score, best score, solved (0 or 1). Infos:
-    `score` and `correct` (of this turn), `best_score`, `success` (so far), `attempt`, `unreadable`
-    (the reason, or None), `difficulty`, `problem` (identity), `problem_seed`, and the infos of the
-    problem and of the grade.
+    Observation vector: number of the next turn / (`max_cycles` + 1), last score, best score, solved
+    (0 or 1).
+
+    Infos: `score` and `correct` (of this turn; 0 and False if unreadable), `best_score`,
+    `success` (True once solved), `attempt` (turns so far), `unreadable` (the reason, or None),
+    `difficulty`, `problem` (its `identity`), `problem_seed`, and the infos of the problem and of
+    the grade.
 
     Args:
         task: Task.
         num_agents: Number of agents.
-        difficulty: Number, or (lowest, highest); by default, the range of the task.
+        difficulty: Number in the range of the task, or (lowest, highest); by default, the range.
         split: "train", "test" or "any"; by default, that of the task.
-        problem_seed: Seed of the only problem; the reset option "problem_seed" has precedence.
+        problem_seed: Seed of the problem of all agents in all episodes; by default, each agent gets
+            a random one in each episode. The reset option "problem_seed" has precedence.
         same_problem: True if all agents get the same problem.
-        attempt_penalty: Penalty of every turn after the first; by default, that of the task.
+        attempt_penalty: Penalty of every turn after the first, 0 to 1; by default, that of the
+            task.
         max_cycles: Number of turns; by default, the task's `attempts`.
-        obs_mode: See FreeTextGame.
-        render_mode: See FreeTextGame.
+        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
-        EnvConfigError: An argument is invalid.
+        EnvConfigError: An argument is invalid, or `problem(problem_seed)` fails.
+            `reset` raises it too, if its `problem_seed` is invalid or `problem` fails.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("task_v0", render_modes=RENDER_MODES)
@@ -328,10 +351,15 @@ class TaskEnv(FreeTextGame):
             self.problem(problem_seed)  # Raises if the split has no problem.
 
     def problem(self, seed: int) -> Problem:
-        """Return the Problem of a seed; EnvConfigError if invalid, or no draw is of the split.
+        """Return the Problem that a seed determines, for the environment's difficulty and split.
+
+        If no problem of `Task.use` has the drawn difficulty, all are eligible.
 
         Args:
             seed: Problem seed, at least 0.
+
+        Raises:
+            EnvConfigError: The seed is invalid, or none of DRAWS problems is of the split.
         """
         rng = np.random.default_rng(whole_number("problem_seed", seed, low=0))
         easiest, hardest = self.difficulty
@@ -350,7 +378,7 @@ class TaskEnv(FreeTextGame):
         )
 
     def attempt(self, agent: str) -> Attempt:
-        """Return an agent's Attempt, which contains the truth; EnvError before reset or if unknown.
+        """Return an agent's Attempt, with the truth; EnvError before reset or for unknown agents.
 
         Args:
             agent: Name of the agent.
@@ -360,7 +388,7 @@ class TaskEnv(FreeTextGame):
         return self._attempts[agent]
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return a tuple of texts in the right form for an agent, or None; EnvError before reset.
+        """Return the task's sample answers for an agent, or None; EnvError as in `attempt`.
 
         Args:
             agent: Name of the agent.
@@ -450,10 +478,6 @@ class TaskEnv(FreeTextGame):
 
 
 def _range(value: int | Sequence[int] | None, known: tuple[int, int]) -> tuple[int, int]:
-    """Return the lowest and highest difficulty in `value` (a number, a pair, or None for `known`).
-
-    Raises EnvConfigError if they are not in order and within `known`, the range of the task.
-    """
     ends: Any = known if value is None else value
     low, high = ends if isinstance(ends, Sequence) and len(ends) == 2 else (ends, ends)
     lowest = whole_number("difficulty", low, *known)

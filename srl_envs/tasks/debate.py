@@ -1,7 +1,7 @@
 """Debate: one agent argues for a motion, one against it, and a judge decides.
 
 In every round, both agents speak and know the speeches of the rounds before. After the last round,
-a judge scores each side from 0 to 1. RuleJudge is the default judge.
+a judge scores each side from 0 to 1.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FOR = {PRO: "for", CON: "against"}
 
 
 class JudgeError(EnvError):
-    """Failure of a judge, which fails the episode."""
+    """Error of a judge that cannot return a Verdict."""
 
 
 def other(side: str) -> str:
@@ -70,10 +70,11 @@ class Speech:
     """Speech of one side in one round."""
 
     side: str
+    """"pro" or "con"."""
     round: int
     """Number of the round, from 1."""
     text: str
-    """One line; empty if the speech was unreadable."""
+    """One line of up to SPEECH_LENGTH characters; empty if the speech was unreadable."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Debate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Score of each side, 0 to 1, with plain data on the judgment."""
+    """Scores of both sides, from 0 to 1 by convention (not checked)."""
 
     pro: float
     con: float
@@ -98,12 +99,12 @@ class Verdict:
     """Plain data for the infos of both agents."""
 
     def score(self, side: str) -> float:
-        """Return the score, 0 to 1, of a side, "pro" or "con"."""
+        """Return the score of a side, "pro" or "con"."""
         return self.pro if side == PRO else self.con
 
     @property
     def winner(self) -> str:
-        """Winning side: "pro", "con", or "tie" for scores within MARGIN."""
+        """Winning side: "pro", "con", or "tie" if the scores differ by at most MARGIN."""
         if abs(self.pro - self.con) <= MARGIN:
             return TIE
         return PRO if self.pro > self.con else CON
@@ -113,36 +114,46 @@ class Judge(Protocol):
     """Judge of debates."""
 
     def judge(self, debate: Debate) -> Verdict:
-        """Return the Verdict on a debate, deterministic if possible; JudgeError if impossible."""
+        """Return the Verdict on a debate; may raise JudgeError."""
         ...
 
 
 class DebateEnv(FreeTextGame):
     """Debate as a PettingZoo ParallelEnv of the agents pro_0 and con_0.
 
-    Actions are speeches, of which the first SPEECH_LENGTH characters count. A debate that
-    `max_cycles` truncates is judged on the speeches so far. Observation vector: turns so far /
-    turns, pro, con (1 for the side of the agent), 0, may speak now, speeches of the agent / rounds.
-    Infos: `motion`, `side`, `round`, `words` (of the last speech), `unreadable` (the reason, or
-    None); after the verdict also `score`, `opponent_score`, `winner` ("pro", "con" or "tie"),
-    `success` (the agent won), and "judge_" + each key of `Verdict.info`. Reset option: `motion`.
+    Actions are speeches, of which the first SPEECH_LENGTH characters count. Both agents terminate
+    after `debate_rounds` turns. A debate that `max_cycles` truncates earlier is judged on the
+    speeches so far.
+
+    Observation vector: rounds played / `debate_rounds`; 1 for pro_0; 1 for con_0; always 0;
+    1 until `debate_rounds` rounds are over, then 0; speeches of the agent / `debate_rounds`.
+
+    Infos: `motion`, `side`, `round` (1 after the reset, then the number of rounds played),
+    `unreadable` (the reason, or None), and after a turn `words` (number in the speech).
+    After the verdict also `score`, `opponent_score`, `winner` ("pro", "con" or "tie"),
+    `success` (the agent won), and "judge_" + each key of `Verdict.info`.
+
+    Reset option: `motion`, a text of up to LONGEST characters.
 
     Args:
         topics: Motions, or a JSONL file of motions; by default, the shipped motions.
         split: Split of the motions: "train", "test" or "any"; by default, "train" for the shipped
             motions and "any" for others.
-        debate_rounds: Number of rounds, by default ROUNDS or as many as fit into `max_cycles`.
+        debate_rounds: Number of rounds, by default `max_cycles` if given, else ROUNDS.
         scoring: Reward of the last turn: "zero_sum" (own score less the opponent's, -1 to 1) or
             "quality" (own score, 0 to 1).
         judge: "rules" (RuleJudge), an object with a method `judge`, or 'module:function', which
-            returns such an object.
+            returns such an object and has no arguments.
         history: Number of past rounds in the observation, by default all.
-        max_cycles: Largest number of turns.
-        obs_mode: See FreeTextGame.
-        render_mode: See FreeTextGame.
+            Beyond HISTORY_LENGTH characters, the oldest speeches are omitted.
+        max_cycles: Largest number of turns, by default `debate_rounds`.
+        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
-        EnvConfigError: An argument is invalid.
+        EnvConfigError: An argument is invalid, or no motion is of the split.
+        UntrustedError: An untrusted record names code or a file.
+        JudgeError: Raised by the last `step`, if the judge fails.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("debate_v0", render_modes=RENDER_MODES)
@@ -224,10 +235,6 @@ class DebateEnv(FreeTextGame):
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)
 
     def _recalled(self) -> list[str]:
-        """Return lines of the speeches of the last `history` rounds (None: all), oldest first.
-
-        They have at most HISTORY_LENGTH characters; the oldest speeches are left out first.
-        """
         last_hidden = 0 if self.history is None else self.played - self.history
         lines: list[str] = []
         room = HISTORY_LENGTH
@@ -265,7 +272,7 @@ class DebateEnv(FreeTextGame):
 def sample_speeches(
     rng: np.random.Generator, motion: str, side: str, count: int
 ) -> tuple[str, ...]:
-    """Return a tuple of up to `count` random stock speeches on a motion, for "pro" or "con"."""
+    """Return up to `count` different random stock speeches on a motion, for "pro" or "con"."""
     stems = content_words(motion)
     words = [word for word in words_of(motion) if len(word) >= SHORTEST and word[:STEM] in stems]
     stock = [*SENTENCES, *(ABOUT.format(word=word) for word in words[:2])]
@@ -278,7 +285,7 @@ def sample_speeches(
 
 
 def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Return the motions in a JSONL file: a text, or an object with "motion", on each line.
+    """Return the motions in a JSONL file, whose lines are strings or objects with "motion".
 
     Raises EnvConfigError if the file cannot be read, and for an invalid line, with its number.
     """
@@ -286,10 +293,6 @@ def load_topics(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def _motion(row: Any) -> str:
-    """Return a motion, a text or {"motion": text}, as one line.
-
-    Raises EnvConfigError for others, a blank text, and one of more than LONGEST characters.
-    """
     motion = row.get("motion") if isinstance(row, Mapping) else row
     if not isinstance(motion, str) or not motion.strip() or len(motion) > LONGEST:
         raise EnvConfigError(
@@ -301,11 +304,6 @@ def _motion(row: Any) -> str:
 def _topics(
     topics: Sequence[str] | str | os.PathLike[str] | None, split: str | None
 ) -> tuple[str, ...]:
-    """Return the distinct motions of a split; raise EnvConfigError if there are none.
-
-    `topics` are motions or a JSONL file of them, None the shipped ones. A `split` of None means
-    "train" for the shipped motions, and "any" for others.
-    """
     default = "train" if topics is None else "any"
     chosen = check_choice("split", default if split is None else split, (*SPLITS, "any"))
     if topics is None:
@@ -331,7 +329,6 @@ def _spoken(text: str | ParseFailure) -> str:
 
 
 def _judge(judge: Judge | str) -> Judge:
-    """Return `judge`, or a new one for "rules" or 'module:function'; else raise EnvConfigError."""
     if isinstance(judge, str) and judge == "rules":
         return RuleJudge()
     made = loading.code(judge, "judge")() if isinstance(judge, str) and ":" in judge else judge
@@ -390,14 +387,12 @@ _END = re.compile(r"(?<=[.!?])\s+")
 class RuleJudge:
     """Deterministic judge that scores the form of speeches, not their truth.
 
-    The score of a speech is the weighted mean of the features in WEIGHTS, times two guards:
+    The score of a speech is the weighted mean of its features (see WEIGHTS), times two guards:
 
         score = fresh * prose * sum(weight * feature) / sum(weight)
 
-    docs/environments/debate.md describes the features and guards. Only sentences of 5 to 40 words
-    count. The score of a side is the mean over its speeches; an unreadable speech has score 0.
-    Nonsense in sound sentences passes these rules: training against this judge rewards form alone.
-    A language model as judge (srl_agents.llm.judge) reads content.
+    Reasons, evidence and structure count in sentences of 5 to 40 words only.
+    Training against this judge rewards form alone; srl_agents.llm.judge reads content.
     """
 
     name = "rules"
@@ -414,7 +409,8 @@ class RuleJudge:
 def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float]]:
     """Return RuleJudge's score of a speech, and a dict of its features and guards; all 0 to 1.
 
-    A speech with words has no "response" if the opponent had no words in an earlier round.
+    The keys are those of WEIGHTS, "fresh" and "prose". "response" is missing if the speech has
+    words and the opponent said nothing in earlier rounds.
     """
     words = words_of(speech.text)
     if not words:
@@ -444,18 +440,17 @@ def score_speech(debate: Debate, speech: Speech) -> tuple[float, dict[str, float
 
 
 def words_of(text: str) -> list[str]:
-    """Return the list of the words and numbers of a text in lower case."""
+    """Return the list of the words and digit sequences of a text in lower case."""
     return [word.casefold() for word in _WORD.findall(text)]
 
 
 def content_words(text: str) -> set[str]:
-    """Return the set of first STEM letters of a text's words, except function and short words."""
+    """Return the first STEM letters of all words but FUNCTION_WORDS and short words."""
     words = [word for word in words_of(text) if len(word) >= SHORTEST]
     return {word[:STEM] for word in words if word not in FUNCTION_WORDS}
 
 
 def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool = False) -> int:
-    """Return how many sentences have one of `phrases` (lower case) or, if `numbers`, a number."""
     count = 0
     for sentence in sentences:
         words = words_of(sentence)
@@ -466,10 +461,7 @@ def _count_with(sentences: Sequence[str], phrases: Iterable[str], numbers: bool 
 
 
 def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
-    """Return the share of a speech's three-word sequences that are in none of the texts `heard`.
-
-    `words` are those of the speech. A repeated sequence is new once; without sequences, return 1.
-    """
+    """Return the share of word triples not yet used in `heard` or `words`; 1 without triples."""
     every = [*map(words_of, heard), words]
     groups = [list(zip(each, each[1:], each[2:], strict=False)) for each in every]
     known = {group for earlier in groups[:-1] for group in earlier}
@@ -478,7 +470,7 @@ def _fresh(words: Sequence[str], heard: Iterable[str]) -> float:
 
 
 def _prose(words: Sequence[str]) -> float:
-    """Return 1 if 25 to 65% of `words` are function words, falling to 0 at 10 and 85%."""
+    """Return 1 if 25 to 65% of words are function words, falling to 0 at 10 and 85%."""
     share = sum(word in FUNCTION_WORDS for word in words) / len(words)
     nothing, low, high, everything = PROSE
     if share < low:

@@ -4,8 +4,7 @@ Values are exact fractions. Expressions with roots, powers, pi or functions are 
 digits by mpmath, at several points if there are variables. DIGITS covers the whole range of
 permitted numbers, so a large summand hides no small one, and terms that cancel are 0.
 
-Text is never executed. The length of a text, the depth of a tree and the size of numbers have
-limits. A number beyond the limits, such as `9**9**9**9`, is refused before its computation.
+Text is never executed. Its length, the depth of a tree and the size of numbers have limits.
 """
 
 from __future__ import annotations
@@ -80,18 +79,18 @@ _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
 class Unreadable(ValueError):
-    """Invalid or too large expression; the message is one short clause."""
+    """Error for an invalid or too large expression; the message is one short clause."""
 
 
 def plain(text: str) -> str:
-    r"""Return a text in plain notation: `\pi` as pi, ² as ^(2), 3 1/2 as (7/2); never raise."""
+    r"""Return a text with LaTeX (but `\frac`), Unicode and mixed numbers in plain notation."""
     for pattern, sign in _LATEX:
         text = pattern.sub(sign, text)
     return text.strip()
 
 
 def parse(text: str) -> Tree:
-    """Return the Tree of an expression; raise Unreadable if it is none, too long or too nested."""
+    """Return the Tree of a plain or LaTeX expression; Unreadable if invalid or beyond a limit."""
     if len(text) > LONGEST:
         raise Unreadable(f"an expression may have {LONGEST} characters")
     reader = _Reader(plain(text))
@@ -108,11 +107,7 @@ def bounded(value: Fraction) -> Fraction:
 
 
 class _Reader:
-    """Recursive descent parser of a text.
-
-    Methods with `depth`, the nesting depth so far, skip the next part of the text and return its
-    tree. They raise Unreadable for an invalid part, and beyond DEEPEST.
-    """
+    """Recursive descent parser of plain notation; raises Unreadable if invalid or too deep."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
@@ -127,14 +122,12 @@ class _Reader:
         self._tokens.append(("end", ""))
 
     def sum(self, depth: int) -> Tree:
-        """Skip terms, `depth` deep, and return the tree of their sum, or raise Unreadable."""
         tree = self._product(depth)
         while sign := self._take("+", "-"):
             tree = (sign, tree, self._product(depth + 1))
         return tree
 
     def expect(self, *token: str) -> None:
-        """Skip the next token; raise Unreadable if it is not `token`, a kind and a text."""
         if self._next() != token:
             raise Unreadable(f"{token[1]!r} is missing")
 
@@ -226,7 +219,7 @@ def number(text: str) -> Fraction:
 
 
 def names(tree: Tree) -> frozenset[str]:
-    """Return the set of the letters of a tree's variables."""
+    """Return the set of a tree's variables, which are single letters."""
     if tree[0] == "name":
         return frozenset(tree[1])
     return frozenset().union(*(names(part) for part in tree[1:] if isinstance(part, tuple)))
@@ -235,8 +228,9 @@ def names(tree: Tree) -> frozenset[str]:
 def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
     """Return the value of a tree; `at` is variable -> value, None if there are no variables.
 
-    Raises Unreadable if the value is no fraction (a root, pi) or too large, ZeroDivisionError if
-    the tree divides by zero.
+    Raises Unreadable if the tree contains a root, pi, e or a function other than abs, or a value is
+    too large. Raises ZeroDivisionError if the tree divides by zero, and KeyError for a variable
+    without a value.
     """
     value: Fraction = _evaluated(tree, _FRACTIONS, at or {})
     return value
@@ -245,8 +239,10 @@ def exact(tree: Tree, at: Mapping[str, Fraction] | None = None) -> Fraction:
 def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
-    Both must be defined at the same of these values, and at one at least. Raises ImportError
-    if roots, pi or functions need mpmath, and mpmath is missing.
+    Both must be undefined at the same of these values (division by zero, no real number, too large)
+    and defined at one at least; identical trees may be too large.
+    With roots, pi, functions or large numbers, CLOSE digits must agree.
+    Raises ImportError if mpmath is needed for these and missing.
     """
     variables = sorted(names(one) | names(other))
     try:
@@ -256,10 +252,10 @@ def same(one: Tree, other: Tree) -> bool:
 
 
 def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> bool:
-    """Return True if two trees have equal values, in the arithmetic `numbers`, at all points.
+    """Return True if two trees agree at all points in the arithmetic `numbers`, see `same`.
 
-    Points at which both are undefined do not count; if all are, return False. Identical trees agree
-    if one point does not divide by zero.
+    With `_FRACTIONS`, raises Unreadable as `exact` does. With `_digits()`, values that are too
+    large or too small are undefined.
     """
     agreed = False
     for at in _points(variables):
@@ -283,7 +279,6 @@ def _agree(one: Tree, other: Tree, variables: list[str], numbers: _Numbers) -> b
 
 
 def _points(variables: list[str]) -> Iterator[dict[str, Fraction]]:
-    """Yield points (variable -> fixed fraction); without variables, yield one empty point."""
     if not variables:
         yield {}
         return
@@ -310,14 +305,15 @@ class _Numbers:
     lift: Callable[[Fraction], Any]
     """Conversion of an exact value."""
     power: Callable[[Any, Any], Any]
+    """Value of base ** exponent."""
     call: Callable[..., Any]
-    """Value of a function of FUNCTIONS, or without an argument of a constant."""
+    """Value of a function in FUNCTIONS; without an argument, of a constant."""
     checked: Callable[[Any], Any]
     """Identity for results in the permitted range; raises an exception of `undefined` otherwise."""
     tiny: Any = 0
     """Largest relative difference of equal values."""
     undefined: tuple[type[Exception], ...] = (ZeroDivisionError,)
-    """Exceptions of undefined values and of values outside the range of comparable numbers."""
+    """Exceptions for values that are undefined or outside the permitted range."""
 
 
 def _evaluated(tree: Tree, numbers: _Numbers, at: Mapping[str, Fraction]) -> Any:
@@ -359,7 +355,6 @@ _FRACTIONS = _Numbers(lambda value: value, _power, _call, bounded)
 
 @cache
 def _digits() -> _Numbers:
-    """Return the _Numbers of reals with DIGITS digits; raise ImportError if mpmath is missing."""
     with needed_by("comparing answers with roots, pi or functions"):
         import mpmath
     context = mpmath.mp.clone()

@@ -20,26 +20,27 @@ ONLY_IN_WORDS = "What is asked is only told with obs_mode='llm'."
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of one agent's answer."""
+    """Outcome of one turn of an agent."""
 
     reward: float
     finished: bool
     """True if the agent terminates."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Plain data."""
+    """Plain data for the agent's info."""
 
 
 class FreeTextGame(RoundGame):
     """PettingZoo ParallelEnv whose actions are texts of up to ANSWER_LENGTH characters.
 
-    No text raises an exception. Observations, by `obs_mode`: "llm" is `{"observation": vector,
-    "text": text for the agent}`, "dict" is `{"observation": vector}`, and "vector" is the float32
-    vector alone. An agent terminates when it has finished; all others are truncated after
-    `max_cycles` turns. Invalid arguments raise EnvConfigError, invalid calls EnvError.
+    `step` accepts every such text, also an empty one. Observations, by `obs_mode`: "llm" is
+    `{"observation": vector, "text": text for the agent}`, "dict" is `{"observation": vector}`, and
+    "vector" is the float32 vector alone. An agent terminates when its Outcome is `finished`. The
+    others are truncated after `max_cycles` turns. The render modes are "human", "ansi" and None.
+    Invalid arguments raise EnvConfigError, and invalid calls or actions raise EnvError.
 
-    Subclasses pass `low` and `high` of an agent's vector, and define `begin`, `take`, `prompt`,
-    `numbers` and `make_view`. They may use `played` (turns so far, including this one), `rounds`
-    (turns of this episode) and `np_random`.
+    Subclasses pass the bounds `low` and `high` of an agent's vector to the constructor, and define
+    `begin`, `take`, `prompt`, `numbers` and `make_view`. They may use `played` (turns so far,
+    including the current one), `rounds` (`max_cycles` of this episode) and `np_random`.
     """
 
     render_modes: ClassVar[Sequence[str]] = RENDER_MODES
@@ -48,16 +49,19 @@ class FreeTextGame(RoundGame):
     """Agent -> its last text and reward."""
 
     def take(self, answers: Mapping[str, str], over: bool) -> dict[str, Outcome]:
-        """Update the state with the answers of one turn; return agent -> Outcome.
+        """Update the state with the texts of one turn; return the Outcome of each active agent.
 
         Args:
-            answers: Text of each active agent, possibly empty or unreadable.
-            over: True in the last turn of the episode.
+            answers: Active agent -> text of up to ANSWER_LENGTH characters, possibly blank.
+            over: True in turn `max_cycles`, which truncates all agents that have not finished.
         """
         raise NotImplementedError
 
     def prompt(self, agent: str) -> str:
-        """Return the text of the agent's observation, which must be clear without earlier ones."""
+        """Return the text of any agent's observation, up to TEXT_LENGTH characters.
+
+        Implementations must also accept terminated agents, and not rely on earlier observations.
+        """
         raise NotImplementedError
 
     def numbers(self, agent: str) -> Sequence[float]:
@@ -125,15 +129,12 @@ class FreeTextGame(RoundGame):
 
 @dataclass(frozen=True)
 class FreeTextView:
-    """Text view of a FreeTextGame.
-
-    `parse` returns a text unchanged unless it is unreadable, and never raises.
-    """
+    """Text view of a FreeTextGame: the action is the text itself, if readable."""
 
     instructions: str | Mapping[str, str]
-    """Rules, for every agent or by agent, with the form of an answer."""
+    """System message with the rules and the form of an answer: one text, or agent -> text."""
     read: Callable[[str], str | ParseFailure] | None = None
-    """Check of an answer that is not empty, such as `Task.read`."""
+    """Check of a text that is neither blank nor too long; only a ParseFailure counts."""
     default_action: str = ""
     """Action for an unreadable answer."""
     parse_penalty: float = 0.1

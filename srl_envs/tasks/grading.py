@@ -2,8 +2,7 @@
 
 The truth and an answer are parsed alike: as a number, an expression, several values, a tuple,
 intervals (also written as inequalities), or words. Numbers must be written out ("3 + 4" is no
-answer to "What is 3 + 4?") and are compared as fractions. A decimal may be rounded to PLACES places
-if the truth has more.
+answer to "What is 3 + 4?") and are compared as fractions.
 """
 
 from __future__ import annotations
@@ -82,16 +81,19 @@ class Reading:
     kind: str
     """One of "number", "expression", "values", "tuple", "set" (of real numbers), "words"."""
     content: Any
-    """Fraction, Tree, tuple of Readings (twice), tuple of Spans, or str, in the order of `kind`."""
+    """Value of a number as a Fraction, of an expression as a Tree, of a set as a tuple of Spans, of
+    words as a str; for values and a tuple, a tuple of Readings.
+    """
     places: int | None = None
-    """Number of decimals, if written."""
+    """Number of decimal places, None unless the number is written as a decimal."""
 
 
 def final_answer(text: str) -> str | ParseFailure:
-    r"""Return the final answer in a text, or a ParseFailure; never raise.
+    r"""Return the final answer in a text, or a ParseFailure if there is none; never raise.
 
-    The forms, by priority: `<answer>...</answer>`, a line that starts with `Answer:`,
-    `\boxed{...}`, and a text of one line. The last answer of a form counts.
+    The forms, by priority: `<answer>...</answer>`, a line that starts with `Answer:` or `Final
+    answer:`, `\boxed{...}`, and a text of one line. The last answer of a form counts, or the box in
+    it, without surrounding spaces, quotes and Markdown. An empty answer is a ParseFailure.
     """
     whole = readable_text(text)
     if isinstance(whole, ParseFailure):
@@ -112,7 +114,10 @@ def final_answer(text: str) -> str | ParseFailure:
 
 
 def boxed(text: str) -> list[str]:
-    r"""Return the contents of all `\boxed{...}` and `\fbox{...}`, in the order of their ends."""
+    r"""Return the contents of all `\boxed{...}` and `\fbox{...}`, in the order of their ends.
+
+    Boxes may be nested. A box without an end is ignored.
+    """
     starts = {match.end() - 1 for match in _BOX.finditer(text)}
     found = []
     opened: list[int] = []
@@ -129,8 +134,8 @@ def boxed(text: str) -> list[str]:
 def read(text: str, units: Collection[str] = ()) -> Reading:
     """Return the Reading of an answer, of kind "words" if no other fits.
 
-    The first LONGEST characters count. `units` are words that may follow a number. Raises only
-    ImportError, if several values need mpmath (see `same_answer`) and mpmath is missing.
+    The first LONGEST characters count. `units` are words in lower case that may follow a number.
+    Raises only ImportError, if several values need mpmath and it is missing.
     """
     try:
         check_brackets(text)
@@ -142,12 +147,13 @@ def read(text: str, units: Collection[str] = ()) -> Reading:
 def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
     """Return True if an answer, such as a number or an interval, has the value of the truth.
 
-    A decimal of at least PLACES places may be rounded or cut off, if the truth has more places.
+    If the truth has more than PLACES decimals, an answer of at least PLACES may be rounded or cut
+    off, with a relative error of up to CLOSE_ENOUGH. Texts without a value must have equal words.
 
     Args:
         truth: Right answer.
         answer: Answer of an agent. One of more than LONGEST characters is wrong.
-        units: Words that may follow a number, in addition to those in the truth.
+        units: Words in lower case that may follow a number, in addition to those in the truth.
 
     Raises:
         ImportError: Roots, pi or functions need mpmath, and mpmath is missing.
@@ -160,10 +166,11 @@ def same_answer(truth: str, answer: str, units: Collection[str] = ()) -> bool:
 
 
 def same_value(truth: str, answer: str, units: Collection[str] = ()) -> bool:
-    """Return True if two numbers have the same value, rounded or not, or two texts the same words.
+    """Return True if both texts are numbers of the same value, or if both have the same words.
 
-    Neither text is an expression: 2024-01-05 is no difference. Case, spaces and marks around a text
-    do not count. `units` are words that may follow a number. Blank texts never agree.
+    The answer may be rounded as in `same_answer`. Neither text is computed: 2024-01-05 is no
+    difference. Case, spaces and marks around a text do not count. Blank texts never agree. `units`
+    are words in lower case that may follow a number.
     """
     units = frozenset(units) | _percent(truth)
     one, other = (_number_alone(text, units) for text in (truth, answer))
@@ -188,8 +195,8 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
     """Return True if an answer has the value of the truth; the order of the two matters.
 
     The answer may be rounded as in `same_answer`. A truth that is a number needs an answer that is
-    a number; a truth that is an expression may have either. Raises ImportError if roots, pi or
-    functions need mpmath, and mpmath is missing.
+    a number; a truth that is an expression may have either. Several values or intervals may be in
+    any order, and a pair is equal to an open interval. Raises ImportError as `same` does.
     """
     if {truth.kind, answer.kind} == {"set", "tuple"}:  # (2, 3) is an open interval.
         truth, answer = _interval(truth), _interval(answer)
@@ -213,7 +220,6 @@ def same_reading(truth: Reading, answer: Reading) -> bool:
 
 
 def _interval(reading: Reading) -> Reading:
-    """Return the Reading of a pair of numbers as one open interval, and others unchanged."""
     if reading.kind != "tuple" or len(reading.content) != 2:
         return reading
     if any(end.kind not in ("number", "expression") for end in reading.content):
@@ -225,10 +231,10 @@ def _interval(reading: Reading) -> Reading:
 
 
 def words_of(question: str) -> frozenset[str]:
-    """Return the set of a question's words, in lower case, that may follow a number as its unit.
+    """Return the set of all words of a question, in lower case, to accept as units of a number.
 
-    They include PERCENT if the question asks for a percentage. In "What is 15% of 20?", the sign
-    follows a number and is no unit of the answer.
+    PERCENT is included only if "%" or "percent" occurs without a number in front.
+    Single letters and words that change a number, such as "half", are omitted.
     """
     words = frozenset(re.findall(r"[A-Za-z]{2,}", question.casefold())) - {PERCENT}
     percentage = _ASKED_PERCENT.search(question.casefold())
@@ -313,7 +319,6 @@ def _tuple(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _spans(text: str, units: frozenset[str]) -> Reading | None:
-    """Return the Reading of intervals or inequalities, else None; Unreadable for invalid ends."""
     pieces = re.split(rf"\bor\b|{UNION}", _NAMED.sub("", text))
     spans = [_span(piece.strip(), alone=len(pieces) == 1) for piece in pieces[: MOST + 1]]
     if None in spans or len(spans) > MOST:
@@ -322,10 +327,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Return the Span of an inequality or interval, None for others, or raise Unreadable.
-
-    If `alone`, the text is the whole answer, and (2, 3), a point, gives None.
-    """
+    """Return an interval or inequality, None (as for (2, 3) `alone`); may raise Unreadable."""
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])
@@ -339,10 +341,6 @@ def _span(text: str, *, alone: bool) -> Span | None:
 
 
 def _related(parts: list[str]) -> Span | None:
-    """Return the Span of an inequality in one variable, None for others, or raise Unreadable.
-
-    `parts` are its terms and signs in turn, such as ["1", "<", "x", "<=", "2"]; 3 or 5 parts.
-    """
     terms, signs = parts[::2], [_RELATIONS[sign] for sign in parts[1::2]]
     if {sign[0] for sign in signs} == {">"}:
         terms, signs = terms[::-1], [_FLIPPED[sign] for sign in signs[::-1]]
@@ -385,13 +383,11 @@ def _depths(text: str) -> list[int]:
 
 
 def _split(text: str, marks: str) -> list[str]:
-    """Return the parts of a text between the signs in `marks` that are outside of brackets."""
     depths = _depths(text)
     cuts = [place for place, sign in enumerate(text) if sign in marks and depths[place] == 0]
     return [text[start + 1 : end] for start, end in pairwise([-1, *cuts, len(text)])]
 
 
 def _is_one_bracket(text: str) -> bool:
-    """Return True if the last character closes the first, a bracket; "(a]" is one bracket too."""
     depths = _depths(text)
     return 0 in depths and depths.index(0) == len(text) - 1

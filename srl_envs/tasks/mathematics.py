@@ -1,9 +1,7 @@
 """Mathematics: questions with one right answer, generated or from a file.
 
 Families: arithmetic, algebra (equations and inequalities), word problems and multi-step problems,
-each of difficulty 1 to 5 (docs/environments/tasks.md describes them). Generators compute the answer
-by exact arithmetic and never read it from the question. Exact arithmetic also decides if an answer
-is right (srl_envs.tasks.grading).
+each of difficulty 1 to 5 (docs/environments/tasks.md describes them).
 """
 
 from __future__ import annotations
@@ -40,7 +38,11 @@ THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "
 
 
 class Mathematics(Task):
-    """Task of math_v0: given problems, or those of `families` (EnvConfigError if unknown)."""
+    """Task of math_v0: questions with one right answer.
+
+    The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
+    (None for all). Raises EnvConfigError for an unknown family and for an empty list of either.
+    """
 
     name: ClassVar[str] = "math_v0"
 
@@ -77,10 +79,11 @@ class Mathematics(Task):
         return Grade.right() if right else Grade.wrong()
 
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
-        """Return up to `count` answers in the right form, without information on the truth.
+        """Return the first `count` of a fixed list of answers, without information on the truth.
 
-        In arithmetic of difficulty 1, the answers count in steps: 3 + 5, 4 + 4, 5 + 3, and so on,
-        stopped after 0, 1, 2, ... steps. In other problems, they are "Answer: 0", "Answer: 1", ...
+        In arithmetic of difficulty 1, the answers count steps, such as "3 + 1, 4 + 0" with
+        "Answer: 4" in a second line.
+        Otherwise, they are "Answer: 0" to "Answer: 18".
         """
         problem = attempt.problem
         if problem.info.get("family") == "arithmetic" and problem.difficulty == 1:
@@ -90,10 +93,6 @@ class Mathematics(Task):
 
 
 def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
-    """Return sample answers to `first` `sign` `second`, such as "3 + 5, 4 + 4" and "Answer: 4".
-
-    Answer i stops after i steps; the last one stops TOO_FAR steps beyond the solution.
-    """
     found, line = [], f"{first} {sign} {second}"
     for step in range(second + TOO_FAR + 1):
         now = first + step if sign == "+" else first - step
@@ -105,11 +104,13 @@ def _counted(first: int, sign: str, second: int) -> tuple[str, ...]:
 def read_problem(row: Any, number: int) -> Problem:
     r"""Return the Problem in a line of a JSONL file in the layout of GSM8K or MATH.
 
-    GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final number after "####".
+    GSM8K (Cobbe et al. 2021): {"question", "answer"}, with the final answer after the last "####".
     MATH (Hendrycks et al. 2021): {"problem", "solution", "level": "Level 3", "type": "Algebra"},
     with the final answer under "answer", else in the last `\boxed{...}` of the solution.
-    `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout and
-    for a missing final answer. The difficulty is the level of MATH, otherwise 1.
+    The difficulty is the level, or 1 without a level from 1 to 5.
+
+    `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for a row without a
+    valid question and final answer.
     """
     if not isinstance(row, dict) or not {"question", "problem"} & set(row):
         raise EnvConfigError(f"{row!r:.40} has neither layout: a line must be {LAYOUTS}")
@@ -141,11 +142,13 @@ def parallel_env(
 
     Args:
         families: "arithmetic", "algebra", "word problems", "multi-step" or several; default all.
-        path: JSONL file of problems in the layout of GSM8K or MATH, instead of families, or None.
-        settings: Further arguments of TaskEnv.
+        path: JSONL file of problems, in the layout of GSM8K or MATH, instead of families. `split`
+            is then "any" by default.
+        settings: Further keyword arguments of TaskEnv.
 
     Raises:
-        EnvConfigError: An argument is invalid.
+        EnvConfigError: An argument or the file is invalid.
+        UntrustedError: An untrusted record has a `path`.
     """
     problems = load_problems(path, read_problem, families)
     return TaskEnv(Mathematics(families, problems), **settings)
@@ -365,7 +368,7 @@ def _discount(rng: np.random.Generator, name: str, _: str, things: str) -> Keyed
 
 
 def multi_step(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem of difficulty 1 to 5, with `difficulty` + 1 steps of arithmetic."""
+    """Draw a Problem of difficulty 1 to 5: a number, and `difficulty` + 1 operations on it."""
     size = (9, 20, 50, 99, 200)[difficulty - 1]
     start = _between(rng, 2, size)
     value, sentences = Fraction(start), [f"Start with {start}."]

@@ -35,7 +35,7 @@ DEFAULT: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class MultitaskView:
-    """Text view of the multitask environment; the observation contains the current label."""
+    """Text view with the rules of all environments; the observed label selects the description."""
 
     views: Mapping[str, TextView]
     """Label -> view of the environment; all views have the same answers."""
@@ -73,23 +73,25 @@ class MultitaskView:
 
 
 class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
-    """Several environments as one PettingZoo ParallelEnv.
+    """Several environments as one PettingZoo ParallelEnv, of which each episode is one.
 
-    `reset` draws one of the environments, or starts the one that the option "environment" names.
-    All options are passed on. The label of the current environment is `environment`, also in
-    every info. The observation vector is that of the environment, padded with zeros to the
-    longest, followed by a one-hot vector of the label; `state` likewise.
+    `reset` draws one of the environments with equal probabilities, or starts the one that the
+    option "environment" names. The attribute `environment`, also in every info, is the label of the
+    current environment, and None before the first reset. The observation vector is that of the
+    environment, padded with zeros to the longest, followed by a one-hot vector of the label;
+    `state` likewise.
 
     Args:
         environments: Label -> {"name": registered name or 'module:function', "options": keyword
-            arguments}; by default DEFAULT.
-        max_cycles: Turns of all environments; by default, those of each.
+            arguments other than those below, optional}; by default DEFAULT.
+        max_cycles: `max_cycles` of all environments; by default, that of each.
         obs_mode: Observation mode of all environments.
         render_mode: Render mode of all environments.
 
     Raises:
         EnvConfigError: An argument is invalid, or the environments differ in their agents, teams,
-            actions or penalties.
+            actions, answers, penalties or observation keys.
+        SandboxError: The programs of code_v0 (in DEFAULT) cannot be confined.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("multitask_v0", render_modes=RENDER_MODES)
@@ -144,7 +146,7 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     @property
     def max_cycles(self) -> int:
-        """Largest `max_cycles` of the environments. Setting it sets that of every environment."""
+        """Largest `max_cycles` of the environments. Setting it sets all, for the next reset."""
         return max(int(env.max_cycles) for env in self._all)
 
     @max_cycles.setter
@@ -156,8 +158,8 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         """Start an episode of one environment; return observations and infos, both by agent.
 
         The option "environment" is a label, drawn by default. The environment receives all options,
-        and as "episode" its number since the seed, from 0. A seed of None continues the random
-        stream. Raises EnvConfigError for an invalid seed or option.
+        and "episode", by default the number of resets since the last seed, from 0. A seed of None
+        continues the random stream. Raises EnvConfigError for an invalid seed or option.
         """
         seed, given = reset_arguments(seed, options)
         if seed is not None:
@@ -209,7 +211,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         return {agent: {**info, "environment": self.environment} for agent, info in infos.items()}
 
     def _padded(self, observation: Any, space: Any) -> Any:
-        """Return an observation or state as in `space`: padded, then with the one-hot label."""
         if isinstance(observation, Mapping):
             vector = self._padded(observation["observation"], space["observation"])
             return {**observation, "observation": vector}
@@ -220,7 +221,6 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
 
 def _made(environments: Any, **shared: Any) -> dict[str, Any]:
-    """Return label -> environment, made with its options and `shared`, or raise EnvConfigError."""
     entries = environments if isinstance(environments, Mapping) else {}
     made = {}
     for label, entry in entries.items():
@@ -248,11 +248,6 @@ def _made(environments: Any, **shared: Any) -> dict[str, Any]:
 
 
 def _facts(env: Any) -> dict[str, Any]:
-    """Return name -> value of the properties of `env` that all environments must share.
-
-    They are agents, teams, actions, answers, default action, parse penalty and observation keys.
-    Raises EnvConfigError if `env` lacks a text view, a state space or vectors as observations.
-    """
     view, agents = getattr(env.unwrapped, "text_view", None), list(env.possible_agents)
     observed = env.observation_space(agents[0])
     vectors = (getattr(env, "state_space", None), vector_of(observed))
@@ -272,11 +267,7 @@ def _facts(env: Any) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Any]) -> Any:
-    """Return the space that includes the padded observations of all spaces `members`.
-
-    Vectors are padded with zeros to the longest, and followed by the one-hot label. Of dicts, only
-    `observation` is joined; other entries are those of the first space.
-    """
+    """Return one space for the members' vectors, padded and followed by a one-hot label."""
     if isinstance(members[0], spaces.Dict):
         vector = _joined([space["observation"] for space in members])
         return spaces.Dict({**members[0].spaces, "observation": vector})

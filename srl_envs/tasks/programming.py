@@ -50,7 +50,13 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 
 
 class Programming(Task):
-    """Task of code_v0: given problems, or those of `families` (EnvConfigError if unknown)."""
+    """Task of code_v0: Python functions to write, graded by tests in a sandbox.
+
+    The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
+    (None for all), with the available difficulty that is nearest to the requested one. The answer
+    is the last block of a text that is fenced as Python or without a language, else the whole text.
+    Raises EnvConfigError for an unknown family and for an empty list of either.
+    """
 
     name: ClassVar[str] = "code_v0"
 
@@ -137,10 +143,7 @@ def _failure_text(test: Test, outcome: CallOutcome, verdict: SandboxVerdict) -> 
 
 
 def _program(problem: Problem, answer: str) -> str:
-    """Return the source of an answer: the code in the question, if any, continued by the answer.
-
-    If the answer defines the whole function, it replaces the function of the question.
-    """
+    """Return the question's code, followed by `answer` or with its function replaced by it."""
     prompt = problem.data.get("prompt", "")
     beginning = prompt or problem.data.get("prefix", "")
     entry = problem.data.get("entry", "f")
@@ -165,16 +168,18 @@ def parallel_env(
     Args:
         families: "returns", "lists", "strings", "sorting", "sequences", "dynamic programming" or
             several; by default all.
-        path: JSONL file of problems in the layout of HumanEval, instead of families, or None.
+        path: JSONL file of problems, in the layout of HumanEval, instead of families. `split` is
+            then "any" by default.
         sandbox_minimum: Lowest level of protection: "limits", "filtered" or "strict". Untrusted
             records get at least "filtered".
-        wall: Seconds for a program with all its tests.
-        settings: Further arguments of TaskEnv.
+        wall: Seconds for a program with all its tests, at least 0.01. The CPU limit is the same,
+            rounded up.
+        settings: Further keyword arguments of TaskEnv.
 
     Raises:
-        EnvConfigError: An argument is invalid.
-        SandboxError: The level of protection is not available.
-        UntrustedError: An untrusted record has a `wall` above MOST_RECORDED_WALL.
+        EnvConfigError: An argument or the file is invalid.
+        SandboxError: The level of protection is not available, or the system is not Linux.
+        UntrustedError: An untrusted record has a `path`, or a `wall` above MOST_RECORDED_WALL.
     """
     problems = load_problems(path, read_problem, families)
     seconds = loading.at_most(number_between("wall", wall, 0.01), MOST_RECORDED_WALL, "wall")
@@ -189,9 +194,10 @@ def read_problem(row: Any, number: int) -> Problem:
     """Return the Problem in a line of a JSONL file in the layout of HumanEval (Chen et al. 2021).
 
     A line is {"prompt", "entry_point", "test"}, and may contain "canonical_solution", all texts.
-    The test defines check(function), and runs in another process than the program (Sandbox.judge):
-    it calls the entry point with plain data.
-    `row` is the JSON value of line `number`, from 1. Raises EnvConfigError for another layout.
+    The test defines check(function), and runs in another process than the program (Sandbox.judge).
+    All arguments and results of the function must therefore be plain data. `row` is the JSON value
+    of line `number`, from 1. The difficulty is 1. Raises EnvConfigError for another layout and for
+    a prompt that is too long.
     """
     names = ("prompt", "entry_point", "test")
     if not isinstance(row, dict):
@@ -216,18 +222,19 @@ def read_problem(row: Any, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class DrawnProblem:
-    """Question, solution and inputs of a problem, with the parameters that a template drew."""
+    """Question, solution and test arguments of a problem, as drawn by a template."""
 
     words: str
-    """Question, after "It must"."""
+    """Description of the function, which follows "It must"."""
     parameters: str
     """Parameters of the function, such as "numbers, k"."""
     body: str
-    """Lines of the solution, not indented."""
+    """Lines of the solution, not indented; ignored if `returns` is not empty."""
     arguments: Arguments
-    """Function that draws the arguments of a call."""
+    """Function that draws the arguments of one test call."""
     returns: str = ""
-    """Expression instead of a body."""
+    """Expression that the solution returns, instead of a body. The question then asks for it alone.
+    """
 
 
 Template = Callable[[np.random.Generator], DrawnProblem]
@@ -236,9 +243,10 @@ Template = Callable[[np.random.Generator], DrawnProblem]
 def drawn_problem(
     family: str, template: Template, rng: np.random.Generator, difficulty: int
 ) -> Problem:
-    """Draw a Problem of the template `FAMILIES[family][difficulty]`, with different tests.
+    """Draw a Problem from `template`, which is `FAMILIES[family][difficulty]`.
 
-    There are VISIBLE + HIDDEN tests, or fewer if TRIES draws contain no more. The template's
+    Its VISIBLE + HIDDEN tests have different arguments. There are fewer tests if TRIES draws
+    contain fewer different arguments. The question shows the first VISIBLE tests. The template's
     solution runs in this process, to compute the expected values.
     """
     drawn = template(rng)

@@ -41,7 +41,7 @@ MOST_TURNS = 16
 @dataclass
 class _Conversation:
     index: int
-    """Number of the row."""
+    """Index of the row, from 0."""
     message: str
     """Text of the next observation."""
     completions: list[str] = field(default_factory=list)
@@ -49,14 +49,15 @@ class _Conversation:
 
 
 class TextTask(FreeTextGame):
-    """Environment of rows of data, with rewards from functions of the model's text.
+    """Environment of a dataset, with rewards from functions of the model's text.
 
-    `TextTask(rows, prompt="Capital of {country}?", reward=score)` is a complete environment.
-    Each agent receives a row, drawn uniformly. The reward is given in the agent's last turn:
-    the weighted sum of `function(completion, row)`, where `completion` is everything that the agent
-    wrote in the episode, with an empty line between turns. Infos: `row` (its number) and, at the
-    end, `rewards` (function name -> value). Observation vector: share of turns so far, and 1 at the
-    end.
+    `TextTask(rows, prompt="Capital of {country}?", reward=score)` is a complete environment. In
+    each episode, each of agent_0, agent_1, ... receives a row, drawn uniformly. The reward is given
+    in the agent's last turn: the weighted sum of `function(completion, row)`, where `completion` is
+    everything that the agent wrote in the episode, with an empty line between turns. Infos: `row`
+    (its index, from 0) and, in the last turn, `rewards` (function name -> value without weight).
+    Observation vector: turns so far / `max_cycles`, and 1 after termination (else 0). An agent
+    terminates when no message for a further turn exists, else is truncated after `max_cycles`.
 
     Args:
         rows: Mappings, such as a list or a dataset; or a JSONL file, a folder written by
@@ -66,20 +67,27 @@ class TextTask(FreeTextGame):
             as a mapping from function to weight. A function may be named, 'module:function'.
         prompt: Format string with the fields of a row, or a function from row to text.
         rules: System message, not empty.
-        respond: Function (completions, row) -> text of the next turn, or None to end the episode.
-            By default, an episode has one turn, except for turns with tool calls.
-        tools: Functions that the model may call, with type hints and Google-style docstrings.
+        respond: Function (completions, row) -> text of the next turn, or None to end the episode;
+            or its name, 'module:function'. Not called after a turn with valid or malformed tool
+            calls. By default, the first turn without tool calls is the last.
+        tools: Functions that the model may call, with type hints and Google-style docstrings, their
+            names, 'module:function', or Tools.
         split: "train", "test" (one prompt in five, by a hash) or "any".
         sample_answers: Texts from which the embedded model `tiny` learns the form of an answer; by
             default, the texts in the column `answer`.
         num_agents: Number of agents.
         same_row: True if all agents receive the same row.
         max_cycles: Maximum number of turns; by default 1, or MOST_TURNS with `respond` or `tools`.
-        obs_mode: See FreeTextGame.
-        render_mode: See FreeTextGame.
+        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
-        EnvConfigError: An argument is invalid, or a row lacks a field of the prompt.
+        EnvConfigError: An argument is invalid, no prompt is of the split, or the prompt of a row is
+            blank, too long, or has a field that the row lacks.
+        EnvError: Raised by `step`, if a reward is not finite or `respond` returns neither a text
+            nor None. Exceptions of these functions are passed on.
+        ImportError: A required package is missing.
+        UntrustedError: An untrusted record names code or a path.
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("text_task_v0", render_modes=RENDER_MODES)
@@ -186,17 +194,16 @@ class TextTask(FreeTextGame):
         return min(len(talk.completions) / self.rounds, 1.0), float(talk.over)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return a tuple of some sample answers in random order, None if there are none.
+        """Return up to `count` different sample answers in random order, None if there are none.
 
         Args:
-            agent: Name of the agent.
+            agent: Not used.
             rng: Source of all randomness.
             count: Largest number of texts.
         """
         return tuple(rng.permutation(list(self._samples))[:count].tolist()) or None
 
     def _next_message(self, talk: _Conversation) -> str | None:
-        """Return the results of tool calls, the text of `respond`, or None; else raise EnvError."""
         if self.tools.tools:
             results = tool_turn(self.tools, talk.completions[-1])
             if results is not None:
@@ -209,7 +216,6 @@ class TextTask(FreeTextGame):
         return message
 
     def _rewards_of(self, talks: Sequence[_Conversation]) -> list[dict[str, float]]:
-        """Call all rewards; return, per talk, name -> unweighted value; EnvError if not finite."""
         calls = [
             function("\n\n".join(talk.completions), self.rows[talk.index])
             for talk in talks
@@ -220,10 +226,6 @@ class TextTask(FreeTextGame):
 
 
 def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
-    """Return the rows of a list, or of the file, folder or hub dataset ("train") that `rows` names.
-
-    Raises EnvConfigError for unreadable, invalid or no rows, ImportError if datasets is missing.
-    """
     if isinstance(rows, str | os.PathLike):
         path = loading.place(rows, "rows")
         if path.is_file() or path.suffix in (".jsonl", ".json"):
@@ -248,7 +250,6 @@ def _load(rows: Iterable[Row] | str | os.PathLike[str]) -> list[Row]:
 
 
 def _text(value: object) -> str:
-    """Return a value as text, with escapes for lone surrogates, which are not text."""
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
@@ -259,7 +260,6 @@ def _row(row: Any) -> Row:
 
 
 def _prompt(prompt: str | Callable[[Row], str], row: Row, number: int) -> str:
-    """Return the prompt of row `number`; raise EnvConfigError if blank, long or lacking a field."""
     try:
         text = prompt.format_map(row) if isinstance(prompt, str) else prompt(row)
     except (KeyError, ValueError, IndexError, AttributeError, TypeError) as error:
@@ -286,7 +286,6 @@ def _tool(tool: Callable[..., Any] | Tool | str) -> Tool:
 
 
 def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
-    """Return name -> (function, weight) of TextTask's `reward`; EnvConfigError if it is invalid."""
     if callable(reward) or isinstance(reward, str):
         reward = {reward: 1.0}
     elif not isinstance(reward, Mapping):
@@ -314,7 +313,6 @@ def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
 
 
 def _awaited(values: Sequence[Any]) -> list[Any]:
-    """Return the values, awaitable ones replaced by their results; block until all are done."""
     if not any(map(isawaitable, values)):
         return list(values)
 
@@ -327,7 +325,7 @@ def _awaited(values: Sequence[Any]) -> list[Any]:
 
 @functools.cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of rewards in a process (an id); the first call starts its thread."""
+    """Return an event loop that runs in a thread, one for each id of a process."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="rewards", daemon=True).start()
     return loop

@@ -25,7 +25,7 @@ __all__ = ["ArrayGame", "SyncVectorGame", "VectorGame", "make"]
 
 
 def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
-    """Make vectorized environments: an ArrayGame if there is one, else a SyncVectorGame.
+    """Make an ArrayGame, if there is one for the game and its parameters, else a SyncVectorGame.
 
     Args:
         name: Name of an environment with Discrete actions, as for `srl_envs.make`.
@@ -34,7 +34,7 @@ def make(name: str, num_envs: int = 1, **parameters: Any) -> VectorGame:
             `render_mode` None.
 
     Raises:
-        EnvConfigError: A name or argument is invalid, or the actions are not Discrete.
+        EnvConfigError: A name or argument is invalid, or the spaces do not fit.
     """
     game = registry.make(name, **parameters)
     acts = game.action_space(game.possible_agents[0])

@@ -20,9 +20,9 @@ HELD = 1 << 22  # limit of numbers (8 bytes each) in memory, for all environment
 
 
 class BatchedRng:
-    """Standard normal random numbers of N environments with one generator each.
+    """Standard normal random numbers for N environments of A agents, one generator per environment.
 
-    The numbers of an environment depend neither on other environments nor on the size of blocks.
+    The numbers of an environment do not depend on other environments.
     """
 
     def __init__(self, num_envs: int, num_agents: int) -> None:
@@ -40,7 +40,10 @@ class BatchedRng:
                 self._used[i] = len(self._block)
 
     def next(self, idle: np.ndarray) -> np.ndarray:
-        """Return the next standard normals (N, A), read-only; `idle` rows (N,) repeat next time."""
+        """Return the next standard normals (N, A), not to be changed or kept.
+
+        Environments marked in `idle`, bool (N,), get the same numbers at the next call.
+        """
         rounds, _, num_agents = self._block.shape
         spent = (self._used == rounds).nonzero()[0]
         for start in range(0, len(spent), TOGETHER):
@@ -62,8 +65,8 @@ class BatchedRng:
 class ArrayGame(VectorGame):
     """Base class of vectorized games with rules on arrays.
 
-    A subclass defines `play_round`, `round_infos`, and `begin` or `_first`. `game` is the single
-    environment.
+    A subclass defines `play_round`, `round_infos`, and `begin` or `_first`. `game` is a single
+    environment with the same rules.
     """
 
     _first: np.ndarray
@@ -79,25 +82,29 @@ class ArrayGame(VectorGame):
 
     @classmethod
     def fits(cls, game: Any) -> bool:
-        """Return True if the array form has the rules of a single `game`; here True for all."""
+        """Return True if `game`, a single environment, has these rules; by default always."""
         return True
 
     # Defined by subclasses.
 
     def begin(self, env_ids: np.ndarray, options: Mapping[str, Any]) -> None:
-        """Start episodes at `env_ids` with `reset` options: write observations, here `_first`."""
+        """Start episodes at the indices `env_ids`: write their first `_observations`.
+
+        The default writes `_first`. `options` are those of `reset`, empty for an automatic restart.
+        """
         self._observations[env_ids] = self._first
 
     def play_round(self, chosen: np.ndarray, over: np.ndarray, resting: np.ndarray) -> Played:
-        """Play one round with actions `chosen` (N, A), write `_observations`, return a Played.
+        """Play one round with actions `chosen` (N, A); write `_observations`.
 
         `over` (N,) marks environments in their last round, `resting` (N,) environments whose
-        results are ignored.
+        results are ignored. Returns rewards (N, A) and marks (N,) of episodes that terminate,
+        or None.
         """
         raise NotImplementedError
 
     def round_infos(self) -> dict[str, Any]:
-        """Return the infos of the last round.
+        """Return the infos of the last round; called after resets, too.
 
         Values are new arrays (N, A, ...), dicts of arrays, or pairs of an array and marks (N,) of
         the environments that have the key.
@@ -109,9 +116,9 @@ class ArrayGame(VectorGame):
         return np.ones((*self._shape, int(self.single_action_space.n)), np.int8)
 
     def noise(self, idle: np.ndarray) -> np.ndarray | float:
-        """Return noise (N, A) of noise_std, cut at 8 times that; 0.0 if noise_std is 0.
+        """Return normal noise (N, A), clipped at 8 `noise_std`; 0.0 if this is 0.
 
-        Environments marked in `idle` (N,) get the numbers of their next call.
+        Environments marked in `idle` (N,) get the same numbers at the next call.
         """
         if not self._game.noise_std:
             return 0.0

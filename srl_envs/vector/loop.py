@@ -1,4 +1,4 @@
-"""Vectorised form of any ParallelEnv: N environments stepped one after another."""
+"""Vectorized form of any ParallelEnv: N environments stepped one after another."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class SyncVectorGame(VectorGame):
     """N PettingZoo ParallelEnvs that are stepped one after another.
 
     All agents must have observations of one shape and dtype, and the same Discrete actions from 0.
-    An agent whose episode ends before the others' keeps its last observation and its end mark, with
-    reward 0. An agent that is not in `agents` counts as terminated until it joins.
+    An agent whose episode ends before the others' keeps its last observation, termination and
+    truncation, with reward 0. An agent that is not in `agents` counts as terminated until it joins.
 
     Args:
         make_env: Constructor of one environment.
         num_envs: Number of environments N, at least 1.
 
     Raises:
-        EnvConfigError: The spaces do not fit into arrays.
+        EnvConfigError: Spaces differ between agents or do not fit into arrays, or N is invalid.
     """
 
     def __init__(self, make_env: Callable[[], Any], num_envs: int = 1) -> None:
@@ -105,10 +105,6 @@ class SyncVectorGame(VectorGame):
         return infos
 
     def _array(self, values: Sequence[Any], where: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return an array (N, A, ...) with `values` at the indices `where`, elsewhere 0 or None.
-
-        Its dtype is float for ints with floats, object for other mixed dtypes or shapes or text.
-        """
         arrays = [np.asarray(value) for value in values]
         kinds = {(array.shape, array.dtype) for array in arrays}
         if {type(value) for value in values} == {int, float}:
@@ -125,7 +121,6 @@ class SyncVectorGame(VectorGame):
 
 
 def _refuse_misfits(env: Any) -> None:
-    """Raise EnvConfigError unless agents share an observation shape, dtype, and a Discrete(n)."""
     agents = env.possible_agents
     seen, acts = env.observation_space(agents[0]), env.action_space(agents[0])
     if seen.shape is None or seen.dtype is None:

@@ -19,7 +19,7 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 class VectorGame:
     """N environments of one game with A agents each, stepped together.
 
-    Environment i behaves exactly like the single environment after `reset(seed=s_i)`.
+    Each environment behaves exactly like a single environment with the same seed.
 
     - observations: (N, A, ...), in the dtype of `single_observation_space` (float32 in our games)
     - actions: integers (N, A)
@@ -29,8 +29,8 @@ class VectorGame:
       arrays of objects. A dict within an info becomes a dict of arrays.
 
     Returned arrays are copies. Episodes restart as in Gymnasium's mode NEXT_STEP: the step after
-    the end of an episode ignores the environment's actions and starts its next episode, with
-    reward 0.
+    the end of an episode, for all its agents, ignores the environment's actions and starts its next
+    episode, with reward 0.
 
     Args:
         single: A single environment, which defines agents, spaces and metadata.
@@ -38,7 +38,6 @@ class VectorGame:
 
     Raises:
         EnvConfigError: An argument is invalid.
-        EnvError: The environment is used in a wrong way.
     """
 
     def __init__(self, single: Any, num_envs: int) -> None:
@@ -71,7 +70,7 @@ class VectorGame:
         raise NotImplementedError
 
     def _play(self, chosen: np.ndarray, resting: np.ndarray) -> Outcome:
-        """Play actions `chosen` (N, A), write `_observations`; ignore results of `resting` (N,)."""
+        """Play `chosen` (N, A), write `_observations`; results of `resting` (N,) are not used."""
         raise NotImplementedError
 
     def _report(self, fresh: np.ndarray) -> dict[str, Any]:
@@ -91,7 +90,7 @@ class VectorGame:
         Args:
             seed: An int s for the seeds s, s + 1, ..., or a list of N seeds. None, also in a
                 list, continues the random stream.
-            options: Reset options, the same for every environment.
+            options: Reset options for all environments, except automatic restarts.
         """
         given = reset_arguments(None, options)[1]
         seeds = self._seeds(seed)
@@ -101,7 +100,7 @@ class VectorGame:
         return self._observations.copy(), self._report(everywhere)
 
     def step(self, actions: Any) -> Step:
-        """Play one round, or restart the environments whose episodes ended in the last step.
+        """Play one round in each environment, or restart it if its episode ended in the last step.
 
         Returns observations, rewards, terminations, truncations (the last three 0 for a restart)
         and infos. Raises EnvError before the first reset, and for actions of another shape, dtype
@@ -122,7 +121,7 @@ class VectorGame:
         return self._observations.copy(), rewards, terminations, truncations, infos
 
     def close(self) -> None:
-        """Close the environments. This base class has none to close."""
+        """Close the environments; here do nothing."""
 
     def per_agent(self, values: np.ndarray) -> np.ndarray:
         """Return an array (N, A) that repeats `values` (N,) for every agent."""

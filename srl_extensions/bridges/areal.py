@@ -33,10 +33,10 @@ NOT_SAMPLED = -1
 
 
 class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
-    """Workflow that plays one episode per row.
+    """AReaL workflow that plays one episode per row.
 
-    Every token has the version of the weights that sampled it. A conversation longer than
-    `gconfig.max_tokens` ends the episode. Episodes in which the agent never acts are rejected.
+    Every sampled token has the version of the weights that sampled it. An episode ends before an
+    answer that could make a conversation longer than `gconfig.max_tokens`.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     ) -> None:
         """Create the workflow with AReaL's sampling settings, whose `n_samples` is replaced by 1.
 
-        `tokenizer` is a tokenizer or its name. `trusted` allows options and partners of rows that
-        name code, files or an API model.
+        `tokenizer` is a tokenizer or its name. `trusted` allows rows that name code, files or an
+        API model.
         """
         self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.chat = ChatFormat(self.tokenizer, gconfig.stop_token_ids)
@@ -57,9 +57,9 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
     ) -> dict[str, torch.Tensor] | None:
         """Play the episode of a row; return AReaL's tensors, or None if the agent never acted.
 
-        "rewards" has shape (1,), all others (1, tokens). Log reward, number of answers and parse
-        failures in AReaL's statistics. Raise PolicyError or EnvConfigError for an invalid row, and
-        the errors of `play_focal`.
+        `data` is a row of `focal_game.rows`. "rewards", the return minus parse penalties, has shape
+        (1,), others (1, tokens). Log reward, number of answers and share of parse failures in
+        AReaL's statistics. Raise the errors of `game_of` and `play_focal`.
         """
         game, seed = game_of(data)
         played = await play_focal(

@@ -51,7 +51,7 @@ class FocalGame:
     The model plays `agent` and every agent without a partner.
 
     Raises:
-        pydantic.ValidationError: If a field has the wrong type or value.
+        pydantic.ValidationError: A field has the wrong type or value.
     """
 
     environment: str
@@ -61,24 +61,24 @@ class FocalGame:
     partners: Mapping[str, str] = field(default_factory=dict)
     """Agent -> scripted policy, 'module:Class', or API model ('openai:MODEL')."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the environment's constructor."""
+    """Arguments of the environment's constructor, as JSON data."""
     max_new_tokens: Annotated[int, pydantic.Field(ge=1)] = 32
     """Maximum number of tokens in an answer, including the end-of-turn token."""
 
     def to_json(self) -> str:
-        """Return the game as JSON, which `game_of` reads."""
+        """Return the game as JSON text; raise TypeError for an option that is no JSON data."""
         return json.dumps(asdict(self))
 
     def make(self, *, trusted: bool = False) -> Any:
-        """Return a new environment of the game, by default with episodes for language models.
+        """Return a new environment; `max_cycles` defaults to a value for language models.
 
         Args:
-            trusted: Allow options that name code or files (srl_envs.registry.remake).
+            trusted: Allow a game that names code or files (srl_envs.registry.remake).
 
         Raises:
-            EnvConfigError: If the environment or an option is invalid.
-            UntrustedError: If an untrusted game names code or files.
-            PolicyError: If an agent is unknown, `agent` has a partner, or there is no text view.
+            EnvConfigError: The environment or an option is invalid.
+            UntrustedError: An untrusted game names code or files, or is too large.
+            PolicyError: An agent is unknown, `agent` has a partner, or there is no text view.
         """
         options = registry.as_conversations(self.environment, self.options)
         env = registry.remake(self.environment, options, trusted=trusted)
@@ -95,16 +95,16 @@ class FocalGame:
         return env
 
     def partner_policies(self, env: Any, *, trusted: bool = False) -> dict[str, Policy]:
-        """Return agent -> policy for the agents that partners play.
+        """Return agent -> policy for the agents in `partners`; equal names share a policy.
 
         Args:
             env: The environment, as returned by `make`.
             trusted: Allow partners that name code or an API model.
 
         Raises:
-            PolicyError: If a partner is invalid.
-            BackendError: If the package or key of an API is missing.
-            UntrustedError: If an untrusted game names an API model or code.
+            PolicyError: A partner is invalid.
+            BackendError: An API model's name is invalid, or its package or key is missing.
+            UntrustedError: An untrusted game names an API model or code.
         """
         made: dict[str, Policy] = {}
         for name in sorted(set(self.partners.values())):
@@ -127,12 +127,13 @@ class FocalGame:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """Tokens of one answer from an engine; `logprobs` is None if the engine returns none."""
+    """Tokens of one answer from an engine."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
+    """Log-probability of each token, or None if the engine returns none."""
     versions: tuple[int, ...] = ()
-    """Weight versions: one per token, or the oldest and the newest."""
+    """Weight versions: one per token, or the oldest and the newest; empty if unknown."""
 
 
 Generate = Callable[[Sequence[int], int], Awaitable[EngineAnswer]]
@@ -143,7 +144,8 @@ class EngineBackend:
     """Sampling backend on another library's engine, for one agent in one episode.
 
     `name` is the engine's name in errors. `generate` samples an answer. `room` maps the number of
-    tokens of the first prompt to the maximum number of tokens after it.
+    tokens of the first prompt to the maximum number of tokens after it. `answers` are the engine's
+    answers so far.
     """
 
     def __init__(
@@ -159,8 +161,9 @@ class EngineBackend:
     async def complete(self, request: Request) -> Completion:
         """Return the engine's answer to a request, and append it to `answers`.
 
-        Raise BackendError for an empty answer, or log-probabilities that are not one per token
-        (None counts as NaN). Raise it and set `full` if the maximum length could be exceeded.
+        Missing log-probabilities become NaN. Raise BackendError for an empty answer or another
+        number of log-probabilities than tokens. If the answer could exceed the maximum length, set
+        `full` and raise BackendError instead of a request.
         """
         length = len(request.context)
         if self._opening is None:
@@ -189,19 +192,19 @@ class EngineBackend:
         )
 
     def release(self, conversation: int) -> None:
-        """Do nothing: the engine manages its own cache."""
+        """Do nothing: the engine manages its cache."""
 
 
 @dataclass(frozen=True)
 class FocalSample:
-    """Tokens, engine answers and share of parse failures of the trained agent in one episode."""
+    """Sample of the trained agent in one episode."""
 
     tokens: TokenSample
-    """Tokens; `episode_return` is the reward. Log-probabilities are NaN if the engine has none."""
+    """`episode_return` is the return minus parse penalties; log-probabilities may be NaN."""
     answers: list[EngineAnswer]
     """Answers of the engine. The last one may belong to a step that did not complete."""
     parse_failures: float
-    """Share of answers that could not be parsed, 0 to 1."""
+    """Share of the agent's answers that could not be parsed, 0 to 1."""
 
 
 async def play_focal(
@@ -213,11 +216,11 @@ async def play_focal(
 ) -> FocalSample | None:
     """Play one episode and return the sample of the trained agent, or None if it never acted.
 
-    `engine` maps an agent without a partner to its backend; `trusted` permits options and partners
-    that name code, files or API models. A conversation that exceeds the maximum length ends the
-    episode, and the sample ends there. Raise RolloutError if the episode fails for another reason
-    or before the agent acted, TrainingError if a reward is not finite, and errors of `game.make`
-    and `game.partner_policies`.
+    `engine` maps an agent without a partner to its backend. `trusted` allows games that name code,
+    files or API models. The episode ends before an answer that could exceed the maximum length of
+    any backend, and the sample has the steps before. Raise RolloutError if the episode fails for
+    another reason, or this happens before the agent acted. Raise TrainingError if a reward is not
+    finite, and errors of `game.make` and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:
@@ -246,17 +249,17 @@ def rows(
     """Return one dataset row per seed and game.
 
     Args:
-        games: Games, which are trusted.
+        games: Games, which are trusted: code that they name is imported.
         seeds: Seeds of the episodes.
         evaluation: Allow held-out partners and levels.
 
     Returns:
-        Rows for verl and AReaL, by seed, then game. `prompt` is the start of the conversation, for
-        length filters; `extra_info` has `index`, `seed` and `game` (JSON); verl reads the others.
+        Rows for verl and AReaL, by seed, then game. `prompt` has the first messages, for filters by
+        length; `extra_info` has `index`, `seed` and `game` (JSON). Other keys are for verl.
 
     Raises:
-        PolicyError: If `FocalGame.make` raises it, or a held-out partner is named.
-        EnvConfigError: If an environment or seed is invalid, or an environment has held-out levels.
+        PolicyError: `FocalGame.make` raises it, or a partner is reserved for `evaluation`.
+        EnvConfigError: An environment or seed is invalid, or levels are reserved likewise.
     """
     seeds = [whole_number("seed", seed, low=0, high=MOST) for seed in seeds]
     games = list(games)
@@ -278,10 +281,10 @@ def rows(
 
 
 def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON lines, for verl and for `load_dataset("json", ...)`.
+    """Write rows as JSON lines, or raise OSError.
 
     Args:
-        path: File, which is replaced if it exists.
+        path: File, which is replaced if it exists. A missing folder is created.
         made: Rows, as returned by `rows`.
     """
     with whole_file(Path(path)) as file:
@@ -289,7 +292,7 @@ def write_rows(path: Path | str, made: Iterable[Mapping[str, Any]]) -> None:
 
 
 def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
-    """Return game and seed of a row; PolicyError for an invalid game, EnvConfigError for a seed."""
+    """Return game and seed of a row; PolicyError for a bad game, EnvConfigError for a bad seed."""
     info = row.get("extra_info")
     text = info.get("game") if isinstance(info, Mapping) else None
     if not isinstance(info, Mapping) or not isinstance(text, str):
@@ -305,10 +308,6 @@ def game_of(row: Mapping[str, Any]) -> tuple[FocalGame, int]:
 
 
 def _prompts(game: FocalGame, seeds: Sequence[int], evaluation: bool) -> list[list[dict[str, str]]]:
-    """Return the system and the first user message of the trained agent, for each seed.
-
-    Without `evaluation`, raise PolicyError or EnvConfigError for held-out partners and levels.
-    """
     for agent, partner in game.partners.items():
         if is_held_out(partner) and not evaluation:
             raise PolicyError(
@@ -336,11 +335,12 @@ class GameAgent(FocalAgent):
     return minus parse penalties.
 
     Args:
-        game: Environment, trained agent and partners of all other agents.
-        trusted: Allow options and partners that name code, files or an API model.
+        game: Environment, trained agent, partners of all others; `max_new_tokens` is unused.
+        trusted: Allow a game that names code, files or an API model.
 
     Raises:
-        EnvError: If the partners leave more than one agent.
+        EnvConfigError: There is an agent without a partner, or the game is invalid.
+        PolicyError, BackendError, UntrustedError: As in `game.make` and `game.partner_policies`.
     """
 
     def __init__(self, game: FocalGame, *, trusted: bool = False) -> None:

@@ -46,7 +46,8 @@ MOST_KNOWN = 256  # observations that are kept; small games repeat them
 def load_game(name: str) -> pyspiel.Game:
     """Return the game of OpenSpiel; raise EnvConfigError if it is unknown or not supported.
 
-    While `loading.closed` applies, raise UntrustedError for a name with parameters.
+    `name` may have parameters, such as "kuhn_poker(players=3)", but not inside `loading.closed`
+    (UntrustedError).
     """
     if loading.is_closed() and "(" in name:
         raise UntrustedError(
@@ -84,13 +85,13 @@ class OpenSpielGame(RoundGame):
     """Game of OpenSpiel as a PettingZoo ParallelEnv, turn-based or simultaneous.
 
     Observations, by `obs_mode`: "vector" is a float32 tensor; "dict" adds `action_mask`; "llm" also
-    adds `text`, the situation and the legal answers. In games of perfect information both are
-    OpenSpiel's observation, in others the information state. Answers are the names of actions, or
-    numbers if a name depends on the situation.
+    adds `text`, the situation and the legal answers. In games of perfect information, tensor and
+    text are OpenSpiel's observation, in others the information state; if one is missing, the other.
+    Actions are numbers; a model's answers are their names or numbers (see `names_of_actions`).
 
-    `infos[agent]["to_move"]` is False for an agent without a choice in the next step. An illegal
-    action is replaced by the first legal one; `infos[agent]["illegal"]` is then True. Rewards are
-    the changes of OpenSpiel's returns.
+    All agents act in every step. `infos[agent]["to_move"]` is False for an agent without legal
+    actions, whose next action is ignored. An illegal action is replaced by the first legal one;
+    `infos[agent]["illegal"]` is then True. Rewards are the changes of OpenSpiel's returns.
 
     Args:
         game: OpenSpiel's name of the game, with parameters if any, such as "leduc_poker" or
@@ -242,7 +243,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation and int8 mask of legal actions (action 0 if none)."""
+        """Return a player's observation and int8 action mask, with action 0 if none is legal."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:
@@ -266,7 +267,6 @@ class OpenSpielGame(RoundGame):
         return np.array(position.observation_tensor(player), FLOAT)
 
     def _text(self, position: pyspiel.State, player: int, legal: Sequence[int]) -> str:
-        """Return a player's situation; the last line lists `legal` answers, or says why none."""
         if self._text_of_state:
             situation = position.information_state_string(player)
         else:
@@ -288,7 +288,7 @@ class OpenSpielGame(RoundGame):
     def exact_exploitability(self, policies: Mapping[str, Any]) -> dict[str, float]:
         """Compute the exact gain of each agent from a best response instead of its policy.
 
-        OpenSpiel enumerates all positions of the game, so the game must be small.
+        OpenSpiel enumerates the game, which must be small.
 
         Args:
             policies: Agent -> policy, which must be Exact (srl_agents.policy).
@@ -299,7 +299,7 @@ class OpenSpielGame(RoundGame):
 
         Raises:
             EnvConfigError: OpenSpiel cannot enumerate the game.
-            PolicyError: A policy is not Exact, so its action probabilities are unknown.
+            PolicyError: A policy is not Exact.
         """
         from open_spiel.python.algorithms import exploitability
 
@@ -328,7 +328,7 @@ def _only_in_words(agent: str, observation: Any) -> str:
 
 
 class OpenSpielView(ThirdPartyView):
-    """Text view of a game of OpenSpiel, whose observations contain their text."""
+    """Text view of a game of OpenSpiel, which needs observations of `obs_mode` "llm"."""
 
     def describe(self, agent: str, observation: Any) -> str:
         in_words = isinstance(observation, Mapping) and "text" in observation
@@ -339,8 +339,8 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if the game has at most 256 actions, and names are
-    distinct and the same in all situations. An action that never was legal has its number.
+    fixed seed. They are the answers if the game has at most 256 actions, and the collected names
+    are distinct and the same in all situations. An action without a collected name has its number.
     """
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))

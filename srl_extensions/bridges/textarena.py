@@ -41,21 +41,21 @@ WAITING = "It is not your turn: what you write is ignored."
 class TextArenaGame(FreeTextGame):
     """Game of TextArena as a PettingZoo ParallelEnv with texts as actions.
 
-    The text of an observation is the part of TextArena's observation that the agent has not seen
-    before; the first one contains the rules. `infos[agent]["to_move"]` is False for all agents
-    except the one to move. Rewards are TextArena's, at the end of the game. Observation vector:
-    steps so far / `max_cycles`, and 1 for the agent to move.
+    All agents act in every step, but only the answer of the agent to move counts;
+    `infos[agent]["to_move"]` is False for the others. The text for the agent to move is the part of
+    TextArena's observation that this agent has not seen before; the first one contains the rules.
+    Rewards are TextArena's in the last step of the game, and 0 in all other steps. The observation
+    vector is (steps so far / `max_cycles`, 1 for the agent to move and 0 for others).
 
-    TextArena draws from the global generators of `random` and NumPy. Each environment keeps
-    separate states of both, and installs them during its calls.
+    TextArena draws from the global generators of `random` and NumPy, restored after each call.
 
     Args:
         game: TextArena's id of the game, such as "KuhnPoker-v0". It may start with "textarena:".
         num_players: Number of players; by default, the first of 2, 1, 3, 4, 5, 6 that is accepted.
         max_cycles: Number of steps after which an episode is truncated.
         settings: Keyword arguments of TextArena's environment, such as {"max_rounds": 3}.
-        obs_mode: See FreeTextGame.
-        render_mode: See FreeTextGame.
+        obs_mode: "vector", "dict" or "llm", as in FreeTextGame.
+        render_mode: "human", "ansi" or None.
 
     Raises:
         EnvConfigError: The game is unknown or cannot be started, or an argument is invalid.
@@ -145,12 +145,11 @@ class TextArenaGame(FreeTextGame):
         return min(self.played / self.rounds, 1.0), float(to_move)
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` random "[...]" answers in the texts of all agents; None if none."""
+        """Return up to `count` random texts in brackets that agents have seen; None if none."""
         found = list(dict.fromkeys(IN_BRACKETS.findall("\n".join(self._transcripts.values()))))
         return tuple(rng.permutation(found)[:count].tolist()) or None
 
     def _observe(self) -> None:
-        """Store the player to move, and the new part of that player's observation as its text."""
         self._mover, observation = self.game.get_observation()
         if not isinstance(observation, str):  # A list of (player, message, kind).
             observation = "\n".join(message for _, message, _ in observation)
@@ -159,10 +158,6 @@ class TextArenaGame(FreeTextGame):
         self._texts[self._mover] = observation.removeprefix(before).strip()[-TEXT_LENGTH:]
 
     def _players(self, game: str, given: int | None) -> int:
-        """Reset the game with the first number of players that it accepts; return the number.
-
-        If `given` is None, 2, 1 and 3 to 6 are tried. Raise EnvConfigError if all fail.
-        """
         numbers = PLAYERS if given is None else (whole_number("num_players", given, 1, 100),)
         for number in numbers:
             try:
@@ -179,10 +174,6 @@ class TextArenaGame(FreeTextGame):
 
     @contextmanager
     def _own_generators(self) -> Iterator[None]:
-        """Install this environment's states of the global generators during the block.
-
-        Afterwards, store the changed states, and restore the earlier ones.
-        """
         others = random.getstate(), np.random.get_state()
         random.setstate(self._generators[0])
         np.random.set_state(self._generators[1])

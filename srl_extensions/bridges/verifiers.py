@@ -28,17 +28,20 @@ with needed_by("games as a verifiers environment"):
 
 
 class GameTasksetConfig(vf.TasksetConfig):
-    """Configuration of the tasks: environment, partners and seeds."""
+    """Configuration of the tasks: environment, agents and seeds."""
 
     environment: str = "coop_compete_pair_v0"
     """Registered name, or 'module:function'."""
     agent: str = "agent_0"
+    """Agent that the model plays."""
     partners: dict[str, str] = {"agent_1": "tit_for_tat"}  # noqa: RUF012  pydantic copies it
     """Every other agent -> scripted policy, 'module:Class', or API model."""
     options: dict[str, Any] = {}  # noqa: RUF012  likewise
+    """Keyword arguments of the environment."""
     games: int = 100
     """Number of tasks, one per seed."""
     first_seed: int = 0
+    """Seed of the first task; the next ones are larger by 1 each."""
     evaluation: bool = False
     """Allow held-out partners and levels."""
 
@@ -47,14 +50,15 @@ class GameData(vf.TaskData):
     """Data of a task: the rules as system prompt, and the seed."""
 
     seed: int
+    """Seed of the environment's reset."""
 
 
 class GameTask(vf.Task[GameData, vf.State, vf.TaskConfig]):
-    """Task of one episode with one seed."""
+    """Task of one episode."""
 
 
 class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
-    """Set of tasks in one environment, one per seed."""
+    """Set of tasks: episodes of one environment with different seeds."""
 
     @property
     def game(self) -> FocalGame:
@@ -63,7 +67,7 @@ class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
         return FocalGame(config.environment, config.agent, config.partners, config.options)
 
     def load(self) -> Iterator[GameTask]:
-        """Yield `games` tasks, seeds from `first_seed`; raise the errors of `focal_game.rows`."""
+        """Yield one task per seed, in order; raise the errors of `focal_game.rows`."""
         first = self.config.first_seed
         seeds = range(first, first + self.config.games)
         made = rows([self.game], seeds, evaluation=self.config.evaluation)
@@ -87,8 +91,8 @@ class GameEnvConfig(vf.EnvConfig):
 class GameEnv(vf.Env[GameEnvConfig]):
     """Environment in which the model plays one agent and partners play the other agents.
 
-    Records the reward `episode_return` and the metric `unreadable_answers`, the share of parse
-    failures. If the run ends early, the reward covers the steps so far.
+    Records the reward `episode_return`, the return minus parse penalties, and the metric
+    `unreadable_answers`, the share of parse failures; of a run that ends early, its steps so far.
     """
 
     taskset: GameTaskset
@@ -133,10 +137,9 @@ class _Player:
         """True if the run ended before the episode."""
 
     def check(self, sampling: Sampling) -> None:
-        """Accept all settings, because the run determines the sampling."""
+        """Accept all settings, which have no effect."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
-        """Return the reply to the last message; at a run's end, set `over`, raise BackendError."""
         segment = await self._interaction.turn(request.messages[-1]["content"])
         if segment.terminated:
             self.over = True

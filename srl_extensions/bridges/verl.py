@@ -34,16 +34,17 @@ with needed_by("the agent loop for verl"):
 
 @register(LOOP)
 class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
-    """Agent loop that plays one episode per row.
+    """Agent loop of verl that plays one episode per row.
 
-    Answers have mask 1 and the prompts between them mask 0. The reward is the return minus parse
-    penalties. A conversation longer than `rollout.response_length` ends the episode.
+    Tokens of answers have mask 1, and tokens of the observations between them mask 0. The reward is
+    the return minus parse penalties. The episode ends before an answer that could make the tokens
+    after the first prompt more than `rollout.response_length`.
     """
 
     def __init__(self, *args: Any, trusted: bool = False, **kwargs: Any) -> None:
         """Create the loop with AgentLoopBase's arguments.
 
-        `trusted` allows options and partners of rows that name code, files or an API model.
+        `trusted` allows rows that name code, files or an API model.
         """
         super().__init__(*args, **kwargs)
         self.trusted = trusted
@@ -54,8 +55,8 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """Play the episode of a row of `focal_game.rows`; return tokens, answer mask and reward.
 
-        Raise PolicyError or EnvConfigError for an invalid row, the errors of `play_focal`, and
-        RolloutError if the episode ends before the agent acts, or its prompt is too long.
+        Raise the errors of `game_of` and `play_focal`, and RolloutError if the episode ends before
+        the agent acts, or the first prompt is longer than `rollout.prompt_length`.
         """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}

@@ -48,9 +48,9 @@ MOST_DEATHS = 3
 
 
 class Host:
-    """Ray actor with one object, which is built by the first call.
+    """Ray actor with one object, `kind(*arguments)`.
 
-    The caller receives an exception of a call unchanged; one of an actor's constructor is lost.
+    The first `call` builds the object, and raises errors of the constructor.
     """
 
     def __init__(self, kind: Callable[..., Any], arguments: Sequence[Any]) -> None:
@@ -59,22 +59,22 @@ class Host:
         self._identity = secrets.token_hex(8)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the hosted object, which the first call builds; return the result."""
+        """Call a method of the object; return the result."""
         if self._object is None:
             self._object = self._kind(*self._arguments)
         return getattr(self._object, method)(*arguments)
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]  # Ray has no types here.
     def identity(self) -> str:
-        """Return 16 random hexadecimal digits of this process, which a restart changes."""
+        """Return a random id of this process, which a restart changes."""
         return self._identity
 
 
 class Actor:
-    """Object in a Ray actor. Ray restarts an actor that died, and the call is repeated then.
+    """Caller of an object in a Ray actor of the class Host, one call after another.
 
-    A restarted object is built anew, so calls carry everything that they depend on. `name` is used
-    in messages.
+    Ray restarts an actor whose process died; the call is then repeated. The object is built anew,
+    so a call must contain all state that it depends on. `handle` is Ray's; messages use `name`.
     """
 
     def __init__(self, name: str, handle: Any) -> None:
@@ -84,11 +84,13 @@ class Actor:
         self._stopped = False
 
     def submit(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of the object after all earlier calls, and return the future of its result.
+        """Call a method of the object after all earlier calls; return the future of its result.
+
+        The future raises exceptions of the method unchanged. It raises TrainingError if the actor
+        is stopped during the call, cannot be restarted, or died 3 times in this call.
 
         Raises:
-            TrainingError: If the actor was stopped; in the future, also after 3 deaths in a call.
-            Exception: In the future, exceptions of the method, unchanged.
+            TrainingError: The actor was stopped before.
         """
         if self._stopped:
             raise TrainingError(f"{self.name} ended with the run")
@@ -99,7 +101,7 @@ class Actor:
         return self.submit(method, *arguments).result()
 
     def stop(self) -> None:
-        """End the actor; cancel waiting calls. Current and later calls raise TrainingError."""
+        """End the actor: cancel waiting calls; current and later ones raise TrainingError."""
         self._stopped = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         if ray.is_initialized():
@@ -127,12 +129,8 @@ class Actor:
         ) from lost
 
     def _was_restarted(self) -> bool:
-        """Wait for the process and store its identity; return True if an earlier one differs.
-
-        If it is the same, sleep for a second: Ray restarts the process of a lost node only later.
-        """
         before, self._identity = self._identity, ray.get(self._handle.identity.remote())
-        if self._identity == before:
+        if self._identity == before:  # Ray restarts the process of a lost node only later.
             time.sleep(1.0)
         return before not in (None, self._identity)
 
@@ -140,8 +138,10 @@ class Actor:
 class Cluster:
     """Connection to a Ray cluster, with reserved resources (a "place") for each actor of a run.
 
-    `models` is the number of models in training. Raises ConfigError if there is no cluster at the
-    address, or not enough room in it.
+    The first `config.rollout_workers` places are for players, the next `models` for learners. The
+    constructor uses an existing Ray connection of the process. Without one, it connects to
+    `config.address`, or starts a local cluster if the address is None. Raises ConfigError if there
+    is no cluster at the address, or the places are not reserved within 120 seconds.
     """
 
     def __init__(self, config: RayEngineConfig, models: int) -> None:
@@ -192,7 +192,7 @@ class Cluster:
         self._sigterm = before
 
     def actor(self, name: str, place: int, kind: Callable[..., Any], *arguments: Any) -> Actor:
-        """Start an actor, `name` in errors, in a reserved place, which makes `kind(*arguments)`."""
+        """Start and return an Actor of `kind(*arguments)` in the place with index `place`."""
         options = ray.remote(Host).options(
             num_cpus=self._bundles[place].get("CPU", 0),
             num_gpus=self._bundles[place].get("GPU", 0),
@@ -203,12 +203,12 @@ class Cluster:
 
     @property
     def is_one_machine(self) -> bool:
-        """True if all live nodes of the cluster are this machine."""
+        """True if all live nodes of the cluster have this machine's address."""
         addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
         return addresses <= {ray.util.get_node_ip_address(), LOOPBACK}
 
     def put(self, value: Any) -> Any:
-        """Store a value in the object store and return a reference to it."""
+        """Store a value in the object store; return its reference."""
         return ray.put(value)
 
     def close(self) -> None:

@@ -43,10 +43,10 @@ CHECKED_EVERY = 1.0
 class RayEngine(Engine):
     """Engine that calls the player and learner actors of a run.
 
-    Each player receives its share of the episodes with all published weights, so a restarted player
-    plays the same episodes from the same weights. All players use the same weights. If possible,
-    one player plays all `group_size` episodes of a group. `check` raises an error of the model
-    servers after which no episode can be played; `close_cluster` ends everything but the actors.
+    Each call of a player contains all current publications of weights. So all players use the same
+    weights, and a restarted player repeats its episodes. If possible, one player plays all
+    `group_size` episodes of a group. `check` is called every second of play, and raises if a model
+    server failed. `close_cluster` ends the servers and the Ray connection.
     """
 
     def __init__(
@@ -68,31 +68,34 @@ class RayEngine(Engine):
         self._changed = threading.Lock()
 
     def load(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Load the models of all actors; return name -> ModelText, and which names are adapters."""
+        """Wait until all actors have loaded; return name -> ModelText, and the adapters' names."""
         loading = [player.submit("models") for player in self._actors]
         self.each(lambda model: self._learners[model].weights(), self._learners)
         (texts, adapters), *_ = [loaded.result() for loaded in loading]
         return texts, adapters
 
     def publish(self, name: str, method: str, *arguments: Any) -> None:
-        """Have players call `method` ("publish" or "serve") for `name` before later episodes.
+        """Register a publication for all later episodes, and return at once.
 
-        An error of the publication is raised by the next episodes.
+        Players call `method` ("publish" or "serve") with `name` and `arguments` before they play.
+        A later publication of `name` replaces this one. Errors are raised by `play`.
         """
         with self._changed:
             self._published += 1
             self._publications = {**self._publications, name: (self._published, method, arguments)}
 
     def play(self, games: PlannedGames) -> list[Episode]:
-        """Play and return the planned episodes in order; each player plays a contiguous share."""
+        """Play and return the planned episodes in order, also failed ones; see `play_async`."""
         return background_loop.run(self.play_async(games, None))
 
     async def play_async(
         self, games: PlannedGames, in_flight: asyncio.Semaphore | None
     ) -> list[Episode]:
-        """Play and return the planned episodes in order; players limit concurrency.
+        """Play and return the planned episodes in order, also failed ones.
 
-        A player plays its shares of several rounds one after the other. `in_flight` is unused.
+        Each player plays a contiguous share; shares of concurrent calls run one after the other.
+        `in_flight` is unused, because players limit concurrency. Raises the first error of a player
+        or of `check`; the other players continue.
         """
         shares = [asyncio.wrap_future(share) for share in self._request(games)]
         waiting: Collection[asyncio.Future[Any]] = shares
@@ -129,7 +132,7 @@ class RayEngine(Engine):
             self._open.pop(share, None)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until the episodes requested so far that may sample from `served_as` have ended."""
+        """Wait until episodes requested so far that may sample `served_as` have ended or failed."""
         with self._changed:
             users = [
                 asyncio.wrap_future(share)
@@ -140,16 +143,19 @@ class RayEngine(Engine):
         await asyncio.gather(*users, return_exceptions=True)
 
     def each(self, function: Callable[[str], T], models: Iterable[str]) -> dict[str, T]:
-        """Call the function with each model in threads, and return model -> result."""
+        """Return model -> function(model), called in concurrent threads.
+
+        Raises the first error in the order of `models`; calls of later models may still run.
+        """
         results = {model: self._threads.submit(function, model) for model in models}
         return {model: result.result() for model, result in results.items()}
 
     def api_usage(self) -> dict[str, Usage]:
-        """Return name -> usage so far of each frozen model behind an API, over all players."""
+        """Return name -> usage of frozen models behind an API, in all completed calls of `play`."""
         return self._usage
 
     def close(self) -> None:
-        """End actors, model servers and waiting episodes, and the cluster if started by the run."""
+        """End actors, model servers and waiting calls, and the cluster if the run started it."""
         for player in self._actors:
             player.stop()
         for learner in self._learners.values():
@@ -159,18 +165,18 @@ class RayEngine(Engine):
 
 
 class RayPublisher(WeightPublisher):
-    """Publisher of weights to all players, from one copy in the object store."""
+    """Publisher of weights to all players. `put` stores a value and returns a Ray reference."""
 
     def __init__(self, engine: RayEngine, put: Callable[[Any], Any]) -> None:
         self._engine, self._put = engine, put
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Make all players sample later episodes of `name` from these weights, as `version`."""
+        """Publish weights of `name`, as `version`, for later episodes; do not wait for players."""
         self._engine.publish(name, "publish", version, self._put(model_weights(tensors)))
 
 
 class PlayerSampler:
-    """Players as the sampler of one base, which is `name` in records and `base` on the servers."""
+    """Sampler of all players on the model servers of `base`, which episode records call `name`."""
 
     def __init__(self, engine: RayEngine, name: str, base: str, stop_ids: frozenset[int]) -> None:
         self.name, self.base, self.stop_ids = name, base, stop_ids
@@ -178,14 +184,15 @@ class PlayerSampler:
         self._engine = engine
 
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
-        """Let later episodes of `adapter` (None: base) sample from `served_as` as `version`."""
+        """Make later episodes of `adapter` (None: base) sample `served_as`, with this version."""
         self._engine.publish(adapter or self.base, "serve", version, served_as)
 
 
 def shares_of(episodes: int, players: int, group: int) -> list[range]:
-    """Return one contiguous share of the episodes' numbers per player, as equal as possible.
+    """Split the indices 0 to `episodes` - 1 into one range per player, as equal as possible.
 
-    Shares are whole groups if `group` divides `episodes` and there are enough for all players.
+    Ranges consist of whole groups of `group` episodes if `group` divides `episodes` and there are
+    at least as many groups as players. A range is empty if there are fewer episodes than players.
     """
     unit = group if episodes % group == 0 and episodes // group >= players else 1
     units = episodes // unit
@@ -200,13 +207,15 @@ def ray_parts(
     server_logs: Path | None,
     models: Mapping[str, Any],
 ) -> Parts:
-    """Start players, learners and model servers in a Ray cluster, and return them as Parts.
+    """Start players, learners and, if configured, model servers; return them as Parts.
 
-    `server_logs` is the servers' log folder (None: in the cache); `matchmaking` and `models` are
-    unused. An error ends all started parts.
+    `server_logs` is the servers' log folder (None: in the cache). Of `settings`, only `make_env` is
+    used; `matchmaking` and `models` are unused. An error ends everything that was started.
 
     Raises:
-        ConfigError: If there is no cluster, or no room, GPU or reachable model server for it.
+        ConfigError: If there is no cluster, it has too few CPUs or GPUs, servers of this machine
+            are not reachable from other nodes, or `on_device` raises it.
+        ServingError, BackendError: If a model server cannot be started or reached.
         Exception: Exceptions of the actors that load models, unchanged.
     """
     engine, make_env = config.engine, settings.make_env
@@ -267,7 +276,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
-    """Open a Cluster with places for players and `models` learners; ConfigError if that fails."""
+    """Return a Cluster for `models` learners; raise ConfigError as Cluster does, or without Ray."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 

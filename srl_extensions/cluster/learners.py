@@ -45,21 +45,22 @@ class Call(NamedTuple):
 
 
 class History(NamedTuple):
-    """Changes of a learner since it was built: their number, the last snapshot, later calls."""
+    """Changes of a learner since it was built, to repeat them in a restarted actor."""
 
     changes: int = 0
+    """Number of all changes, also before the snapshot."""
     snapshot: Any = None
-    """Reference to the latest state; None before the first one."""
+    """Ray reference to the latest saved state; None before the first one."""
     calls: tuple[Call, ...] = ()
-    """Changes after the snapshot."""
+    """Changes after the snapshot, in order."""
 
     def after(self, call: Call) -> History:
-        """Return the history with `call` as one more change."""
+        """Return a new history with `call` as one more change."""
         return History(self.changes + 1, self.snapshot, (*self.calls, call))
 
 
 class LearnerWorker:
-    """Learner of `model`, which starts from `base`, in its actor, which loads no other model."""
+    """Learner of one model in its own actor. The constructor loads `model` from `base`."""
 
     def __init__(
         self, config: RunConfig, model: str, base: str, make_env: Callable[[], Any]
@@ -68,7 +69,6 @@ class LearnerWorker:
         self._build()
 
     def _build(self) -> None:
-        """Load the model from its base and build a new learner: the state before any change."""
         config, model, make_env = self._config, self._model, self._make_env
         torch.set_num_threads(config.threads)
         with closing(make_env()) as env:
@@ -85,10 +85,11 @@ class LearnerWorker:
         self._changes = 0
 
     def run(self, history: History, call: Call, changes: bool, saves: bool) -> tuple[Any, Any]:
-        """Make a call, and return its result and, if `saves`, the state after it (else None).
+        """Make a call; return its result and, if `saves`, the state after it (else None).
 
-        A restarted actor first restores the changes of `history`; all randomness is seeded, so the
-        weights are the same. `changes` is True if this call changes the learner.
+        Returned tensors are CPU copies, except those of `apply`. An actor that has made another
+        number of changes than `history` first repeats that history. `changes` must be True if the
+        call changes the learner.
         """
         if self._changes != history.changes:
             if self._changes:
@@ -109,7 +110,7 @@ class LearnerWorker:
         return moved(getattr(self._learner, call.method)(*arguments), CPU)
 
     def saved_model(self) -> dict[str, bytes]:
-        """Return relative path -> content of the files that `save_model` writes."""
+        """Return relative path -> content of the files that the learner's `save_model` writes."""
         with tempfile.TemporaryDirectory() as folder:
             self._learner.save_model(Path(folder))
             files = [path for path in Path(folder).rglob("*") if path.is_file()]
@@ -121,12 +122,11 @@ class LearnerWorker:
 
 
 class RemoteLearner:
-    """Learner of a model in its actor; see `Learner` for the methods.
+    """Learner of a model in its actor; methods are those of `Learner`, and wait for the actor.
 
-    Methods that change the learner are recorded since the last snapshot of its state, which is
-    taken after each update and stored by this process. Each call carries this history, so a
-    restarted actor continues with the same weights and no update counts twice. `actor` holds a
-    LearnerWorker; `put` stores a value for several calls and returns a reference.
+    Calls that change the learner are recorded since the last snapshot of its state, which is taken
+    after each update. Each call contains this history, so a restarted actor continues with the same
+    weights. `actor` holds a LearnerWorker; `put` stores a value and returns a Ray reference.
     """
 
     def __init__(self, name: str, actor: Actor, put: Callable[[Any], Any]) -> None:
@@ -141,13 +141,13 @@ class RemoteLearner:
         return partial(self.call, method, changes=ends or method in CHANGES, saves=ends)
 
     def weights(self) -> dict[str, Tensor]:
-        """Return name -> trainable parameter after the last change, on the CPU."""
+        """Return name -> trainable parameter, as cached CPU tensors that must not be changed."""
         if self._weights is None:
             self._weights = self.call("weights")
         return dict(self._weights)
 
     def save_model(self, folder: Any) -> None:
-        """Write the files of the model, which the actor sends, to a folder of this machine."""
+        """Write the model's files to `folder` on this machine."""
         for name, content in self.call("saved_model").items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,10 +24,10 @@ Publications = Mapping[str, tuple[int, str, Sequence[Any]]]
 
 
 class PlayerWorker:
-    """Environments, policies and weights of a player, in its actor.
+    """Player of a Ray engine: plays planned episodes with published weights, in its actor.
 
-    `in_flight` limits the concurrent episodes. Models sample in the actor, or in the servers to
-    which `attach(config)` returns Samplers.
+    The constructor loads all models of the run in the actor, or connects to model servers with
+    `attach(config)`. `in_flight` limits the concurrent episodes; None is no limit.
     """
 
     def __init__(
@@ -52,15 +52,17 @@ class PlayerWorker:
         self._loaded: dict[str, int] = {}
 
     def models(self) -> tuple[Mapping[str, ModelText], frozenset[str]]:
-        """Return model or opponent pool -> ModelText, and which of these names are adapters."""
+        """Return name -> ModelText of models, frozen models and pools, and names of adapters."""
         return self._players.texts, self._players.adapters
 
     def play(
         self, games: PlannedGames, publications: Publications
     ) -> tuple[list[Episode], dict[str, Usage]]:
-        """Load the publications that are new here, then play and return the planned episodes.
+        """Apply publications that are new here, then play the planned episodes.
 
-        The second value is name -> usage of the frozen models behind an API in these episodes.
+        Returns:
+            All episodes in order, also failed ones, and name -> usage of each frozen model behind
+            an API in these episodes.
         """
         for name, (number, method, arguments) in publications.items():
             if self._loaded.get(name) != number:

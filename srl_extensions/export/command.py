@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write MODEL to FOLDER (several: FOLDER/NAME), return 0; ConfigError if one is unsuitable."""
+    """Write MODEL to FOLDER (several models: FOLDER/NAME), return 0, or raise as `export` does."""
     player = parse_player(args.model)
     if player.kind in ("scripted", "tiny", "api"):
         raise ConfigError(
@@ -59,9 +59,9 @@ def export(
 ) -> None:
     """Write the model `name` of a player, and its tokenizer, to a new folder, atomically.
 
-    With `merge`, an adapter is merged into its base; `trusted` permits importing code that a
-    checkpoint's configuration names. Raises ConfigError if the folder is not empty or cannot be
-    written, or there is no adapter to merge.
+    `name` is a key of `player.sources`. With `merge`, an adapter is merged into its base; `trusted`
+    permits importing code that a checkpoint's configuration names. Raises ConfigError if the folder
+    is not empty or cannot be written, or there is no adapter to merge, and errors of loading.
     """
     # These imports take seconds.
     from peft import PeftModel

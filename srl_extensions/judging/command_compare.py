@@ -35,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table of methods, write --out if set, return 0; ConfigError or RunFolderError."""
+    """Print a table of methods, write --out if set, return 0.
+
+    Raise ConfigError for invalid arguments, RunFolderError for a folder that is no run, or runs
+    that `scores_of` refuses, and MetricsError for damaged metrics.
+    """
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)
@@ -81,8 +85,8 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
     A score is the mean raw reward per agent and step: of the evaluation after training if all runs
     have one, else of the last tenth of the rounds. Scores are normalized, with uniform play at 0
-    and the optimum at 1, if both are known for all runs. Raise RunFolderError if a run has no
-    reward, a method has a seed twice, or runs have different environments or options.
+    and the optimum at 1, if both are known and different for all runs. Raise RunFolderError if a
+    run has no reward, a method has a seed twice, or runs have different environments or options.
     """
     runs = [run for own in methods.values() for run in own]
     evaluated = all(math.isfinite(run.evaluated("after", "raw_reward")) for run in runs)
@@ -112,7 +116,7 @@ def scores_of(methods: Mapping[str, Sequence[RecordedRun]]) -> tuple[str, dict[s
 
 
 def table(record: Mapping[str, Any]) -> str:
-    """Return `record`, the JSON of --out, as text, with a caution if a method has under 10 runs."""
+    """Return `record`, the content of --out, as text, with a caution below ENOUGH_SEEDS seeds."""
     methods = record["methods"]
     rows = [["method", "runs", "interquartile mean", "mean"]]
     for method in methods:

@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play all pairs of players, print results, write them and the games to --out, return 0.
 
-    Raise ConfigError for invalid arguments, RolloutError if all games in an environment fail.
+    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments, and RolloutError if all
+    games in an environment fail.
     """
     names = args.players
     if len(names) < 2:
@@ -121,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def page(record: Mapping[str, Any]) -> Document:
-    """Return the page of `record`, the content of results.json: payoffs, rankings and failures."""
+    """Return the page of `record`, the content of results.json, with a section per environment."""
     names = [one["name"] for one in record["players"]]
     sections = [
         PageSection(arena["name"], [_matrix(arena), *_tables(arena)]) for arena in record["arenas"]
@@ -130,7 +131,7 @@ def page(record: Mapping[str, Any]) -> Document:
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
-    """Return an entry of "arenas" in results.json as text: payoffs, rankings and failed games."""
+    """Return an entry of "arenas" in results.json as text: payoffs, rankings and any failures."""
     names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
     numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
     rows = [

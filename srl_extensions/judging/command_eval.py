@@ -85,7 +85,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play or list scenarios, print scores, write --out if set, return 0; ConfigError if wrong."""
+    """Evaluate --policy in scenarios, print a table, write --out and --record if set; return 0.
+
+    With --list, only print the scenarios. Raise ConfigError, EnvConfigError or PolicyError for
+    invalid arguments, and RolloutError if all episodes of a scenario failed.
+    """
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):
@@ -156,12 +160,6 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 
 
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
-    """Return the scenario with background policies from `words`, the --background values, if any.
-
-    A value is NAME for all background agents, or AGENT=NAME for one agent, which is then not focal.
-    Any value removes the held-out partners. Raise ConfigError for an invalid one, or if no focal
-    agent is left.
-    """
     if not words:
         return scenario
     agents = [*scenario.focal, *scenario.background]
@@ -174,10 +172,6 @@ def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
 
 
 def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[int]:
-    """Return the sorted k of --pass-at; by default 1 and --samples, or [] if --samples is 1.
-
-    Raise ConfigError if a scenario or --samples does not permit a k.
-    """
     if args.samples == 1 and not args.pass_at:
         return []
     values = sorted({*(args.pass_at or (1, args.samples))})
@@ -190,7 +184,7 @@ def _pass_at(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[in
 
 
 def table(policy: str, scores: Sequence[ScenarioScore]) -> str:
-    """Return the scores of the policy `policy` as text: mean returns, then solved problems."""
+    """Return scores as text: a table of returns, and one of pass@k for scores with `solved`."""
     headers = ("scenario", "return", "95 % interval", "background return", "parse failures")
     lines = [
         f"{policy}: mean return per agent and episode, {len(scores[0].episodes)} episodes per "

@@ -56,9 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write --record if given; return 0, or 2 if one fails before you leave.
+    """Play episodes, write --record if given; return 0, or 2 if one fails before the person leaves.
 
-    Raise ConfigError for invalid arguments, or an environment without text_view.
+    Play none after either. Raise ConfigError, EnvConfigError or PolicyError for
+    invalid arguments.
     """
     check_numbers(args)
     options = settings(args.options)
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Narrator:
-    """Spectator that prints the steps of an episode in which a person plays `agent`."""
+    """Spectator that prints each round: all agents' steps, "(you)" for `agent`, and any picture."""
 
     def __init__(self, env: Any, agent: str) -> None:
         self._env, self._agent = env, agent
@@ -126,7 +127,6 @@ class _Narrator:
             tell(f"\n{self._env.render()}")
 
     def tell_end(self, failure: str | None) -> None:
-        """Print the results, if the episode began; `failure` ended it early unless it is None."""
         if self._episode is None:  # The episode ended before its first step.
             return
         result = "The game is over" if failure is None else f"The game ended early ({failure})"

@@ -27,18 +27,17 @@ class Arena:
     """Constructor of the environment, a PettingZoo ParallelEnv."""
     agents: tuple[str, ...]
     places: tuple[tuple[str, ...], ...]
-    """Groups of agents that a player may control: teams, or single agents. Its partner controls
-    all other agents."""
+    """Groups of agents that a player may control: teams, or single agents."""
 
     @property
     def two_sided(self) -> bool:
-        """True if there are exactly two places (groups of agents), which include all agents."""
+        """True if there are exactly two places, which include all agents."""
         return len(self.places) == 2 and sorted(self.agents) == sorted(sum(self.places, ()))
 
 
 @dataclass(frozen=True)
 class PairGame:
-    """Result of a game of two players: mean raw return of each one's agents, None if it failed."""
+    """Result of one episode of two players; a failed one has no returns."""
 
     first: str
     """Name of the player that controls the place."""
@@ -47,16 +46,19 @@ class PairGame:
     place: int
     """Index in `Arena.places`."""
     start: int
-    """Number of the start. Games with the same start have the same seeds."""
+    """Index of the start, from 0. Games with the same start have the same seeds."""
     seed: int
     """Seed of the environment's reset."""
     first_return: float | None
-    """None for a failed game."""
+    """Mean raw return of the agents of `first` (see `play_cross`); None for a failed game."""
     second_return: float | None
+    """Mean raw return of the agents of `second` (see `play_cross`); None for a failed game."""
     turns: int
+    """Number of steps."""
     winner: Literal["first", "second", "draw"] | None = None
     """None for a failed game, no named winner, or a winning team with agents of both players."""
     failure: str | None = None
+    """Error that ended the game, or None."""
 
 
 def arena(name: str, make: Callable[[], Any]) -> Arena:
@@ -68,7 +70,7 @@ def arena(name: str, make: Callable[[], Any]) -> Arena:
             (agent to team), each agent is a place.
 
     Raises:
-        EnvConfigError: If the environment has one agent or one team.
+        EnvConfigError: The environment has one agent or one team.
     """
     with closing(make()) as env:
         agents = tuple(env.possible_agents)
@@ -96,7 +98,8 @@ def play_cross(
     """Play all ordered pairs of players, self-play included, in each place from the same starts.
 
     The first player of a pair controls the place, the second all other agents. Two-sided arenas and
-    self-play use the first place only. With three or more places, self-play counts all agents.
+    self-play use the first place only. With three or more places, both returns of self-play are
+    means over all agents.
 
     Args:
         arena: Environment and places.
@@ -110,7 +113,8 @@ def play_cross(
         All games, by pair, place and start. A failed game has its failure, and None as returns.
 
     Raises:
-        ValueError: If there are fewer than two players or one episode, or the seed is invalid.
+        ValueError: There are fewer than two players, or `episodes` or `seed` is invalid.
+        ConfigError, EpisodeError: As in `runner.play`.
     """
     if len(players) < 2:
         raise ValueError(f"players must be at least two, got {len(players)}")
@@ -174,12 +178,6 @@ def play_cross(
 def _winner(
     episode: Episode, held: Sequence[str], rest: Sequence[str], teams: Mapping[str, str]
 ) -> Literal["first", "second", "draw"] | None:
-    """Return "first", "second" or "draw" by the `winner` in the last infos, or None.
-
-    `held` are the agents of the first player, `rest` those of the second; `teams` maps agent ->
-    team. A winner is an agent, a team, the `side` in an agent's info, or "draw" or "tie".
-    The result is None if there is none, or both players or neither have its agents.
-    """
     ends = {agent: episode.end_of(agent) for agent in episode.seats}
     named = next((end["winner"] for end in ends.values() if end.get("winner") is not None), None)
     if named is None:

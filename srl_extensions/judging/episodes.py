@@ -37,6 +37,7 @@ class EpisodePlan:
     seed: int
     """Seed of the environment's reset."""
     policy_seed: int
+    """Seed of the policies."""
     names: Mapping[str, str]
     """Agent -> name of its player in the record."""
     extra: Mapping[str, Any]
@@ -45,12 +46,12 @@ class EpisodePlan:
 
 @dataclass
 class TimedGame(Game):
-    """Running episode that fails after `seconds`, unless they are None."""
+    """Running episode with a time limit of `seconds`, or None for no limit."""
 
     seconds: float | None = field(kw_only=True)
 
     async def play(self) -> Episode:
-        """Play the episode, and return its record, with a `failure` if it took too long."""
+        """Play the episode; return its record, with a `failure` if it took over `seconds`."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self.seconds) as limit:
@@ -68,7 +69,7 @@ class TimedGame(Game):
 
 @dataclass(frozen=True)
 class EpisodeRunner:
-    """Limits of the episodes of an evaluation, and the folder of their records, if not None."""
+    """Limits of the episodes of an evaluation, and the folder of their records."""
 
     concurrency: int = CONCURRENCY
     """Maximum number of concurrent episodes."""
@@ -79,14 +80,16 @@ class EpisodeRunner:
     folder: Path | None = None
     """Folder of the records; None to write none. Recorded episodes are not played again."""
     lock: object = None
-    """Lock of the folder, which ends with this object."""
+    """Object that keeps the folder locked until the runner is deleted; None without a folder."""
 
     def play(self, name: str, plans: Sequence[EpisodePlan]) -> list[Episode]:
-        """Play episodes, append each to `folder`/NAME.jsonl, if set, when it ends, and return all.
+        """Play the planned episodes, and return all in the order of `plans`.
 
-        The number of an episode in `plans` identifies it in the file; episodes in the file are not
-        played. A failed episode has its `failure`, and is written after its last attempt. Raise
-        ConfigError if the file cannot be written, or contains other episodes. NAME has _ for /.
+        With a `folder`, append each episode to `folder`/NAME.jsonl when its last attempt ends (NAME
+        is `name` with _ for /). Episodes that the file already contains, also failed ones, are not
+        played. An episode that fails in all attempts has its `failure`.
+
+        Raise ConfigError for a file of other plans or not writable, EpisodeError for a damaged one.
         """
         path = None if self.folder is None else self.folder / f"{name.replace('/', '_')}.jsonl"
         done = {} if path is None else _finished(path, plans)
@@ -102,7 +105,6 @@ class EpisodeRunner:
         *,
         last: bool,
     ) -> None:
-        """Play episodes missing in `done`; add them there and to `path`, failed ones if `last`."""
         numbers = [number for number in range(len(plans)) if number not in done]
         left = [plans[number] for number in numbers]
 
@@ -155,9 +157,9 @@ def add_episode_options(parser: argparse.ArgumentParser) -> None:
 def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
     """Return the runner with a command line's limits, which writes episodes to `folder`, if any.
 
-    With a folder, lock it and write the command line to FOLDER/command.json; with --resume, compare
-    it with an existing command.json instead. Raise ConfigError if more than --concurrency and
-    --quiet differs, or the folder is locked, or contains files and is not resumed.
+    Lock the folder, and write the command line to FOLDER/command.json. With --resume, compare it
+    with an existing command.json instead. Raise ConfigError if more than MAY_CHANGE differs,
+    command.json is invalid, or the folder is locked, not writable, or neither resumed nor empty.
     """
     limits = args.concurrency, args.timeout, args.retries
     if folder is None:
@@ -190,10 +192,7 @@ def runner_of(args: argparse.Namespace, folder: Path | None) -> EpisodeRunner:
 
 
 def _finished(path: Path, plans: Sequence[EpisodePlan]) -> dict[int, Episode]:
-    """Return index in `plans` -> episode of a file; remove a last line that is not complete.
-
-    A missing file has no episodes. Raise ConfigError if an episode is not the planned one.
-    """
+    """Return index in `plans` -> episode of a file, from which an incomplete last line is cut."""
     if not path.exists():
         return {}
     with asked_for("episodes", path), path.open("r+b") as file:

@@ -25,7 +25,7 @@ strong selection is 0; a value above 0 makes every player reachable."""
 def results(
     arena: Arena, games: Sequence[PairGame], players: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """Compute the results of all games of an arena.
+    """Compute the results of all games of an arena; raise ArithmeticError as `nash_average`.
 
     Args:
         arena: Arena of the games.
@@ -53,8 +53,8 @@ def results(
 def returns_by_start(games: Sequence[PairGame], players: Sequence[str], two_sided: bool) -> Floats:
     """Return the mean return of the row's player with the column's player from each start.
 
-    The means are over places, in an array of shape (row, column, start), with NaN if all games
-    failed. A game of a two-sided arena counts for both orders of its players.
+    The means are over complete games, in an array of shape (row, column, start), NaN without any. A
+    game of a two-sided arena counts for both orders of its players. `games` is not empty.
     """
     index = {name: number for number, name in enumerate(players)}
     size = len(players), len(players), 1 + max(game.start for game in games)
@@ -96,9 +96,10 @@ def rankings(
     """Return player -> its rankings, from the games and the mean returns of the row's player.
 
     "mean_return" is the mean return with all other players, "won" the share of games won against
-    them that name a winner (a draw is half a win; None without such games). Of the row's return
-    minus the column's, "alpha_rank" and "nash_weight" are probabilities of the player,
-    "nash_value" its value.
+    them that name a winner (a draw is half a win; None without such games). The others are computed
+    from the row's return minus the column's: "alpha_rank" and "nash_weight" are probabilities of
+    the player, and "nash_value" is its Nash value. Raise ValueError for returns that are not
+    finite, and ArithmeticError as `nash_average`.
     """
     shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
     others = (payoffs_NN.sum(axis=1) - payoffs_NN.diagonal()) / (len(players) - 1)
@@ -125,8 +126,8 @@ def alpha_rank(payoffs_NN: ArrayLike) -> Floats:
 
     `payoffs_NN` are payoffs of the row's player against the column's. The method has one population
     with local selection, near the limit of strong selection: a worse mutant wins in 1 % of cases.
-    Only the order of two payoffs counts (Omidshafiei et al. 2019, "α-Rank: Multi-Agent Evaluation
-    by Evolution"). Raise ValueError if the matrix is not square, finite and of two or more players.
+    Only the order of two payoffs counts (Omidshafiei et al. 2019). Raise ValueError if the matrix
+    is not square, finite and of two or more players.
     """
     payoffs = square(payoffs_NN)
     lead = margins(payoffs).T  # [resident, mutant]

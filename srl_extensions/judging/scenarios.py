@@ -31,7 +31,7 @@ AT_THE_END = (
 )  # fmt: skip
 """Outcomes in the last infos, averaged over the focal agents that have the key."""
 SUMMED = ("regret",)
-"""Outcomes that are summed over the infos of an episode."""
+"""Outcomes summed over an agent's infos, then averaged over the focal agents."""
 JUDGED = ("agreement", "won", "drawn")
 """Outcomes computed from `outcome` and `winner` in the last infos."""
 DRAWN = ("draw", "tie")
@@ -40,20 +40,20 @@ DRAWN = ("draw", "tie")
 
 @dataclass(frozen=True)
 class EpisodeScore:
-    """Score of one episode; a failed one has a `failure`, no outcomes, and None as mean returns."""
+    """Score of one episode."""
 
     seed: int
     """Seed of the environment's reset."""
     seats: Mapping[str, str]
-    """Agent to name of its policy."""
+    """Agent -> name of its policy."""
     returns: Mapping[str, float]
-    """Agent to return."""
+    """Agent -> return, up to a failure."""
     focal_return: float | None
     """Mean return of the focal agents; None for a failed episode."""
     background_return: float | None
     """Mean return of the background agents; None for a failed episode or without such agents."""
     outcomes: Mapping[str, float]
-    """Values of AT_THE_END, SUMMED and JUDGED."""
+    """Name -> value of each outcome that the infos report; empty for a failed episode."""
     failure: str | None = None
     """Error that ended the episode, or None."""
 
@@ -64,23 +64,24 @@ class ScenarioScore:
 
     scenario: Scenario
     focal: tuple[str, ...]
-    """Names of the focal policies."""
+    """Names of the focal policies, each once."""
     seed: int
+    """Seed of the bootstrap."""
     episodes: tuple[EpisodeScore, ...]
     focal_return: float
     """Mean return per focal agent and episode."""
     focal_interval: tuple[float, float] | None
-    """95 % interval of `focal_return` by bootstrap over problems; None for a single problem."""
+    """95 % bootstrap interval of `focal_return` over problems or starts; None for a single one."""
     background_return: float | None
     """Mean return per background agent and episode; None without such agents."""
     parse_failures: float
-    """Share of the focal agents' answers without a legal action."""
+    """Share of the focal agents' text answers without a legal action; 0 without any."""
     cooperation_rate: float | None
-    """Share of the focal agents' actions that cooperate, if the environment defines such."""
+    """Share of the focal agents' cooperative actions; None if the environment has none."""
     outcomes: Mapping[str, float]
-    """Means over episodes of AT_THE_END, SUMMED and JUDGED."""
+    """Name -> mean of an outcome over the episodes that report it."""
     solved: Solved | None
-    """Solved problems of a task, or of any environment if `pass_at` was given."""
+    """Solved problems of a task, or of any environment if `pass_at` was given; else None."""
 
     @property
     def failed(self) -> int:
@@ -88,7 +89,7 @@ class ScenarioScore:
         return sum(episode.failure is not None for episode in self.episodes)
 
     def as_record(self) -> dict[str, Any]:
-        """Return data for JSON: the fields, the scenario's tags, the number of failed episodes."""
+        """Return the fields as data for JSON, with the scenario's "tags" and "failed_episodes"."""
         record = asdict(self)
         record["scenario"]["tags"] = self.scenario.tags
         return {**record, "failed_episodes": self.failed}
@@ -108,21 +109,21 @@ def score(
 
     Args:
         scenario: Scenario to play.
-        focal: Policy of the focal agents, or policies that rotate over them from start to start.
+        focal: Policy of the focal agents, or policies that they use in turn, start after start.
         episodes: Number of starts.
         seed: Seed of all random numbers.
         samples: Number of episodes of each start.
-        background: Agent to policy, instead of the background policies of the scenario.
-        pass_at: Values of k for pass@k.
+        background: Agent -> policy, instead of the background policies of the scenario.
+        pass_at: Values of k for pass@k, at most `samples`.
 
     Returns:
-        Score with all episodes.
+        Score, with an entry per episode.
 
     Raises:
-        ValueError: If an argument is out of range, or `pass_at` is given for a scenario without
-            problems to solve.
-        PolicyError: If an argument is not a policy, or cannot act in the environment.
-        RolloutError: If all episodes failed.
+        ValueError: An argument is out of range, or `pass_at` is given for a scenario without
+            problems to solve or with several focal agents.
+        PolicyError: `focal` is no policy, or not exactly all agents have a policy.
+        RolloutError: All episodes failed.
     """
     if pass_at:
         check_pass_at(scenario, samples, pass_at)
@@ -140,11 +141,13 @@ def play_scenario(
     background: Mapping[str, Policy] | None = None,
     runner: EpisodeRunner = UNRECORDED,
 ) -> list[Episode]:
-    """Play `samples` episodes of each of `episodes` starts of a scenario, and return all, by start.
+    """Play `samples` episodes of each of `episodes` starts, and return all, start after start.
 
-    `focal` is one policy, or several that rotate over the focal agents; `background` (agent ->
-    policy) replaces the scenario's. `runner` limits and records the episodes; a failed one has its
-    `failure`. Raise ValueError or PolicyError for an invalid argument.
+    `focal` is one policy, or several that the focal agents use in turn, start after start.
+    `background` (agent -> policy) replaces the scenario's policies, but not their recorded names.
+    `runner` limits and records the episodes, including failed ones.
+
+    Raises ValueError or PolicyError as `score`, and the errors of `runner.play`.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -189,8 +192,9 @@ def scored(
 ) -> ScenarioScore:
     """Return the score of `played`, episodes of `play_scenario`.
 
-    `seed` is that of the bootstrap, `pass_at` are values of k for pass@k; without them, only tasks
-    have pass@k. Raise RolloutError if all episodes failed.
+    `seed` is that of the bootstrap. `pass_at` are values of k for pass@k of one focal agent.
+    Without values, `solved` is set for tasks only.
+    Raises RolloutError if all episodes failed.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]
@@ -237,10 +241,6 @@ def _episode_score(scenario: Scenario, episode: Episode) -> EpisodeScore:
 
 
 def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
-    """Return name -> mean over the focal agents, for the outcomes that their infos have.
-
-    "regret" is a sum over steps, 0 for agents without it. "agreement" is the first agent's.
-    """
     steps = {agent: episode.steps_of(agent) for agent in scenario.focal}
     last = {agent: episode.end_of(agent) for agent in steps}
     found: dict[str, float] = {}

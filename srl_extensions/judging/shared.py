@@ -21,14 +21,18 @@ MakeEnv = Callable[[], Any]
 
 @dataclass(frozen=True)
 class NamedPlayers:
-    """Players named on a command line: name -> spec, and the resolver that builds policies."""
+    """Players named on a command line, and the resolver that builds their policies."""
 
     specs: Mapping[str, PlayerSpec]
+    """Name -> parsed player."""
     resolver: Resolver
 
     @classmethod
     def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
-        """Return the players `names` with `args`' model settings; ConfigError if one is invalid."""
+        """Return the players `names` with `args`' model settings.
+
+        Raises ConfigError if one is invalid, and UntrustedError for code without --trust.
+        """
         specs = {name: parse_player(name) for name in names}
         return cls(specs, build_resolver(args, list(specs.values())))
 
@@ -38,21 +42,21 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return agent -> policy for `names` (agent -> player); a run's models take turns."""
+        """Return agent -> policy for `names` (agent -> player); they use a run's models in turn."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 
     def policies(self, name: str, make: MakeEnv, agents: Iterable[str]) -> list[Policy]:
-        """Return a player's policies for its `agents`: one, or one for each model of a run."""
+        """Return the policies of a player of `agents`: one, or one for each model of a run."""
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:
-        """Return "name", "kind" and a model's settings; for API usage, call `policies` before."""
+        """Return "name", "kind" and a model's settings; requires `policies` before for an API."""
         return {"name": name, **self.resolver.record(self.specs[name])}
 
 
 def write_results(path: Path, record: Mapping[str, Any], *, quiet: bool = False) -> None:
-    """Write a record as JSON and print `path` unless `quiet`; ConfigError if writing fails."""
+    """Write a record as JSON, and print `path` unless `quiet`; ConfigError if writing fails."""
     with asked_for("--out", path):
         write_whole(path, json.dumps(record, indent=1) + "\n")
     if not quiet:

@@ -17,14 +17,14 @@ from srl_envs.scenarios import Scenario
 
 @dataclass(frozen=True)
 class ProblemScore:
-    """Result of all episodes (samples) of one start seed: c of n complete ones solved it."""
+    """Result of all episodes (samples) from one start."""
 
     seed: int
     """Seed of the environment's reset."""
     problem: str
-    """Name of the problem, which other starts may have, too; the seed if the problem has none."""
+    """Name of the problem, which other starts may share; the seed as text if unknown."""
     difficulty: int | None
-    """Difficulty of the problem, or None if it has none."""
+    """Difficulty of the problem, or None if unknown."""
     n: int
     """Number of complete episodes."""
     c: int
@@ -33,15 +33,15 @@ class ProblemScore:
 
 @dataclass(frozen=True)
 class PassAt:
-    """Estimate of pass@k, that one of k samples solves a problem; None without k samples of any."""
+    """Estimate of pass@k, the probability that at least one of k samples solves a problem."""
 
     k: int
     estimate: float | None
-    """Mean over problems; None if no problem has k samples."""
+    """Mean over starts with at least k complete samples; None without any."""
     interval: tuple[float, float] | None
-    """95 % interval by bootstrap over problems; None for one problem."""
+    """95 % interval by bootstrap over problems; None for fewer than two."""
     problems: int
-    """Number of problems with at least k complete samples."""
+    """Number of starts with at least k complete samples."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,20 @@ class Solved:
     """Share of the problems of a scenario that the focal agent solved, and pass@k."""
 
     problems: tuple[ProblemScore, ...]
+    """One entry per start. The means exclude starts without complete samples."""
     share: float
-    """Mean over problems of the share of samples that solved the problem, equal to pass@1."""
+    """Mean over starts of the share of complete samples that solved the problem."""
     interval: tuple[float, float] | None
-    """95 % interval of `share`, by bootstrap over problems; None for one problem."""
+    """95 % interval of `share`, by bootstrap over problems; None for fewer than two."""
     pass_at: tuple[PassAt, ...]
+    """Estimates of pass@k, by k."""
 
 
 def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> None:
     """Raise ValueError if pass@k cannot be estimated for a k of `pass_at`.
 
     Each k must be from 1 to `samples`, the number of episodes per start. The scenario must have one
-    focal agent, and `success` in the infos of its reset.
+    focal agent, and `success` in this agent's info of a reset.
     """
     for k in pass_at:
         if not 1 <= k <= samples:
@@ -82,11 +84,13 @@ def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> N
 def solved(
     scenario: Scenario, played: Sequence[Episode], seed: int, pass_at: Sequence[int] = ()
 ) -> Solved:
-    """Return the share of problems that the focal agent solved, and pass@k.
+    """Return the mean share of samples that the focal agent solved per start, and pass@k.
 
-    Failed episodes are left out. Episodes of `played` with the same seed are samples of one
-    problem. `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and
-    the least number of samples of a problem. Raise ValueError if no episode is complete.
+    An episode is solved if `success` in the agent's last info is true; by default, it is false.
+    Episodes of `played` with the same seed are samples of one start. Failed ones do not count.
+    `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and the
+    least number of samples of a start, failed ones included. Raise ValueError if no episode is
+    complete, or if the scenario has several focal agents.
     """
     starts: dict[int, list[Episode]] = {}
     for episode in played:
@@ -106,7 +110,7 @@ def solved(
 
 
 def problem_of(info: Mapping[str, Any], start: int) -> str:
-    """Return as text the problem's name in an info, or the seed `start` if the info has none."""
+    """Return info["problem"] as text; without this key, the seed `start`."""
     return str(info.get("problem", start))
 
 

@@ -26,9 +26,10 @@ from srl_train.players import Resolver, matchmaking_of
 
 
 def scripted_player(name: str, env: Any) -> Policy:
-    """Return the scripted policy `name`; its decisions include texts unless `act` is async.
+    """Return the scripted or MODULE:CLASS policy `name`, which also records its actions as text.
 
-    Raise ConfigError if the policy cannot play, or is reserved for evaluation.
+    An asynchronous policy is returned unchanged. Raises ConfigError if the policy is unknown,
+    cannot play `env`, or is reserved for evaluation.
     """
     if is_held_out(name):
         offered = ", ".join(policy_names(env, holdout=False))
@@ -50,19 +51,19 @@ def play_games(
     group_size: int = 1,
     speaks_first: SpeaksFirst = ALL_AT_ONCE,
 ) -> list[Episode]:
-    """Play and return episodes to learn from; a failed one has its `failure`.
+    """Play and return episodes to learn from, in order; failed ones have `failure` set.
 
     Each reset has the option "episode", which selects the last phase of an environment that
     changes over training.
 
     Args:
         make_env: Constructor of the environment.
-        policies: Agent -> policy.
+        policies: Agent -> policy, for all agents.
         games: Number of episodes.
         seed: Seed of all randomness.
-        stage: Number of the training stage, None outside of training; each has separate starts.
+        stage: Index of the training stage, None outside of training; each has separate seeds.
         group_size: Number of consecutive episodes from the same start; the last may have fewer.
-        speaks_first: Leader -> agents that read the leader's answer before they decide.
+        speaks_first: Leader -> agents that read the leader's message before they act.
     """
     env_seeds, policy_seeds, options = starts_of(games, seed, stage=stage, group_size=group_size)
     return play_many(
@@ -78,9 +79,9 @@ def play_games(
 def starts_of(
     games: int, seed: int, *, stage: int | None = None, group_size: int = 1
 ) -> tuple[list[int], list[int], list[dict[str, Any]]]:
-    """Return the reset seeds, policy seeds and reset options of the episodes of `play_games`.
+    """Return the reset seeds, policy seeds and reset options, one per episode, of `play_games`.
 
-    The options select the last phase of an environment that changes over training.
+    The arguments are those of `play_games`.
     """
     rng = generator(seed, "collecting") if stage is None else generator(seed, "stage", stage)
     return *of_games(rng, games, group_size), [{"episode": LONG_AFTER}] * games
@@ -89,16 +90,19 @@ def starts_of(
 def filtered(
     episodes: Sequence[Episode], *, min_return: float | None = None, top_fraction: float = 1.0
 ) -> list[Episode]:
-    """Return the episodes with a selected agent; `extra["kept_agents"]` names them unless all are.
+    """Return the episodes in which at least one agent's return is selected.
+
+    If some agents of an episode are not selected, the result has a copy of the episode, whose
+    `extra["kept_agents"]` lists the selected agents. Agents without decisions are never selected.
 
     Args:
         episodes: Episodes; failed ones are left out.
         min_return: Lowest raw return of a selected agent; None for no limit.
-        top_fraction: Fraction to select of those with `min_return`, per start (environment and
-            seed) and agent, rounded up.
+        top_fraction: Fraction to select of the agents with `min_return`, the best first, per start
+            (environment and seed) and agent, rounded up.
 
     Raises:
-        DataError: If `top_fraction` is below 1 and no start has several episodes.
+        DataError: If `top_fraction` is below 1 and no agent has several episodes from one start.
     """
     played = [episode for episode in episodes if episode.failure is None]
     best = best_of(
@@ -132,13 +136,14 @@ def build_policies(
     Args:
         config: Configuration, which assigns the agents that `wanted` does not contain.
         make_env: Constructor of the environment.
-        wanted: Agent -> name of a player.
-        trained: Run folder of the models; without it, models play as their bases.
-        trusted: Load players outside the run that its configuration names.
+        wanted: Agent -> name of a player, as in `srl eval`.
+        trained: Folder of the run whose models play; None plays with the base models.
+        trusted: Allow players outside the run folder that its configuration names.
 
     Raises:
-        ConfigError: If an agent or player is unknown, an opponent pool or reserved for evaluation.
-        UntrustedError: If an untrusted run names code, files or an API model.
+        ConfigError: If an agent is unknown, or if its player is unknown, an opponent pool, reserved
+            for evaluation, or cannot play.
+        UntrustedError: If the run `trained` is not trusted, and names code, files or an API model.
     """
     with closing(make_env()) as env:
         agents = env.possible_agents

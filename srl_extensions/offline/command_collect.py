@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `srl collect`."""
+    """Add the arguments of `srl collect` to the parser."""
     config = "YAML file (its environment and base models), or a run's folder (its trained models)"
     parser.add_argument("config", nargs="?", type=Path, help=config)
     parser.add_argument("--environment", metavar="ENV", help="replace the config's environment")
@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play episodes, write the selected ones to --out, print counts, and return 0.
 
-    Raise ConfigError for invalid arguments, RolloutError if all episodes failed.
+    Raises ConfigError for invalid arguments or an unwritable --out, RolloutError if all episodes
+    failed, DataError if --top-fraction has nothing to compare, and the errors of `build_policies`.
     """
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

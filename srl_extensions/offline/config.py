@@ -18,10 +18,10 @@ class OfflineConfig(StageConfig):
     RUNNER: ClassVar = "srl_extensions.offline.stages:Stage"
 
     data_policy: str = "models"
-    """Players: a scripted policy or MODULE:CLASS for all agents, or `models`: the players of
-    `seats`, with current weights."""
+    """Players: a scripted policy or MODULE:CLASS for all agents, or `models`: the run's players of
+    each agent, with current weights."""
     episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 256
-    """Number of episodes played."""
+    """Number of episodes played if `data` is empty."""
     seats: Literal["own", "all"] = "own"
     """Agents that a model learns from: the model's agents, or all."""
     batch_size: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
@@ -41,9 +41,9 @@ class SftConfig(OfflineConfig):
     drop_parse_failures: bool = True
     """If true, unparsable answers are context only and are not imitated."""
     min_return: float | None = None
-    """Minimum shaped return of an agent's part of an episode to learn from."""
+    """Minimum shaped return of an agent in an episode to learn from."""
     top_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Fraction of these parts to learn from, the best of each start and agent. Below 1, episodes
+    """Fraction of these episodes to learn from, the best of each start and agent. Below 1, episodes
     are played in groups of rollout.group_size."""
 
     @model_validator(mode="after")
@@ -69,10 +69,10 @@ class DpoConfig(OfflineConfig):
     label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
     """Assumed fraction of swapped preferences, for the loss `robust`."""
     min_return_gap: NotNegative = 0.0
-    """Gap in mean shaped return above which one answer is preferred to another."""
+    """Difference in mean shaped reward-to-go above which one answer is preferred to another."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if `episodes` is not a multiple of `size`, and no data is given.
+        """Raise ConfigError if `data` is empty and `episodes` is not a multiple of `size`.
 
         Args:
             size: Number of episodes per group (rollout.group_size).

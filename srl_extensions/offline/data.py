@@ -35,17 +35,17 @@ COLUMNS = ("prompt", "chosen", "rejected")
 
 @dataclass(frozen=True)
 class Demonstration:
-    """One agent's part of an episode: a conversation and masks of the learned tokens."""
+    """Conversation of one agent in an episode, with 0/1 masks of the learned tokens."""
 
     input_ids: Tokens
     answers: Tokens
-    """1 per token of an answer to imitate, including the end of turn."""
+    """1 at each token of an answer to imitate, including the end of turn."""
     observations: Tokens
-    """1 per token of an observation after an answer; not the rules and the first observation."""
+    """1 at each token between two answers; 0 for the rules and the first observation."""
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of the conversation, which is one forward pass."""
+        """Number of tokens of the conversation."""
         return len(self.input_ids)
 
     longest = tokens
@@ -54,14 +54,14 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Preference:
-    """Preferred and rejected answer to a prompt, as tokens, with `reference` log-probabilities."""
+    """Preferred and rejected answer to a prompt, as tokens."""
 
     prompt_ids: Tokens
     """Conversation up to the answer."""
     chosen_ids: Tokens
     rejected_ids: Tokens
     reference: tuple[float, float] | None = None
-    """Log-probabilities of (chosen, rejected) under the reference, once known."""
+    """Log-probabilities of (chosen, rejected) under the reference model; None if not computed."""
 
     @property
     def tokens(self) -> int:
@@ -78,7 +78,6 @@ class Preference:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield ("FILE, line N", line) of lines that are not blank; DataError if not readable UTF-8."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -89,17 +88,20 @@ def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def begins_with_episode(path: str | Path) -> bool:
-    """Return True if the first line with text has "schema_version"; DataError if none is read."""
+    """Return True if the first line that is not blank has the text '"schema_version"'.
+
+    Raises DataError if the file has only blank lines, or cannot be read as UTF-8 text.
+    """
     for _, line in _lines(path):
         return '"schema_version"' in line
     raise DataError(f"{path} is empty, must contain lines of JSON (docs/training/offline.md)")
 
 
 def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> list[Episode]:
-    """Read the episodes of a file in order, without failed and empty ones.
+    """Read the episodes of a file in order, without failed ones and those without steps.
 
-    Raise DataError for an unreadable file, or a line that is no episode of `environment` with
-    `agents`.
+    Raises DataError for an unreadable file, or a line that is no episode of `environment` (metadata
+    name) with exactly `agents`, in any order. Blank lines are skipped.
     """
     episodes = []
     for where, line in _lines(path):
@@ -118,7 +120,7 @@ def read_episodes(path: str | Path, environment: str, agents: Sequence[str]) -> 
 
 
 class ChatMessage(TypedDict):
-    """Message of a conversation."""
+    """Message of a conversation: role, such as "user", and text."""
 
     role: str
     content: str
@@ -141,7 +143,8 @@ _PAIR = TypeAdapter(PreferenceRow)
 def read_preferences(path: str | Path) -> list[PreferenceRow]:
     """Read the rows of a JSONL file: "prompt", "chosen" and "rejected", texts or messages.
 
-    Other columns are dropped. Raise DataError for an unreadable file and any other row.
+    Other columns are dropped and blank lines skipped. Raises DataError for an unreadable file, and
+    for a row with a missing, empty or otherwise formed value.
     """
     rows = []
     for where, line in _lines(path):
@@ -160,9 +163,9 @@ def read_preferences(path: str | Path) -> list[PreferenceRow]:
 
 
 def parts_of(episodes: Sequence[Episode], agents: Iterable[str] | None = None) -> list[Part]:
-    """Return (episode index, agent) for each of `agents` (None: all) that made decisions.
+    """Return (episode index, agent) for each episode and each of `agents` (None: all).
 
-    Agents that `srl collect` filtered out are omitted.
+    Omits agents whose policy was never queried, and agents that `srl collect` did not select.
     """
     wanted = None if agents is None else set(agents)
     return [
@@ -186,9 +189,9 @@ def best_of(
     """Return the best parts (episode index, agent) of those with at least `min_return` (None: all).
 
     `returns` maps an episode to agent -> return. The best `top_fraction` (rounded up) is selected
-    per start and agent, so that easy starts and better positions are not preferred. Of equal
-    returns the first is selected. The result keeps the order of `parts`. Raise DataError if
-    `top_fraction` is below 1 and no agent has several parts from one start.
+    per agent and start (environment and seed). Of equal returns the first is selected. The result
+    keeps the order of `parts`. Raises DataError if `top_fraction` is below 1 and no agent has
+    several parts from one start.
     """
     worth = [returns(episode) for episode in episodes]
     alike: dict[tuple[str, int, str], list[Part]] = defaultdict(list)
@@ -215,9 +218,9 @@ def conversation(
 ) -> list[tuple[Tokens, Tokens]]:
     """Return (prompt, answer) as tokens of `chat`, for each of an agent's steps in one episode.
 
-    A prompt contains only what follows the previous answer. Recorded tokens are used if `chat`
-    gives the same tokens: same tokenizer, template and text. Otherwise the recorded observations
-    and answers are tokenized again, with the words of `view` for an action without text.
+    A prompt contains only tokens after the previous answer; the first includes the rules. Recorded
+    tokens are returned if `chat` gives the same tokens for all steps. Otherwise observations and
+    answers are tokenized again, with the words of `view` for an action without text.
     """
 
     def prompts(answers: Sequence[Tokens]) -> list[Tokens]:
@@ -258,7 +261,7 @@ def demonstration(
     *,
     drop_parse_failures: bool = True,
 ) -> Demonstration:
-    """Join an agent's `conversation`; with `drop_parse_failures`, invalid answers have mask 0."""
+    """Join an agent's `conversation`; `drop_parse_failures` masks unparsable answers with 0."""
     steps = episode.asked_of(agent)
     ids: list[int] = []
     answers: list[int] = []
@@ -282,9 +285,10 @@ def preferences(
 ) -> list[Preference]:
     """Return pairs of different answers of one agent after the same start and conversation.
 
-    The value of an answer is the mean shaped reward-to-go over the episodes that contain it;
-    `game_of` gives an episode's shaped rewards. The chosen answer has the higher value, by more
-    than `min_return_gap`. Most pairs are from first turns, because episodes of a group diverge.
+    `parts` are (episode index, agent). The value of an answer is the mean undiscounted shaped
+    reward-to-go over the parts that contain it; `game_of` gives an episode's shaped rewards. The
+    chosen answer has the higher value, by more than `min_return_gap`. Equal answers and values give
+    no pair.
     """
     worth: dict[tuple[str, int, str, Tokens], dict[Tokens, list[float]]] = {}
     games = [game_of(episode) for episode in episodes]

@@ -32,10 +32,10 @@ IGNORED = -100
 
 
 class OfflineLearner(SteppedLearner):
-    """One model on a fixed list of samples, in a `with` block; an update is one pass in batches.
+    """Base class of learners from a fixed list of samples; an update is one pass in batches.
 
-    TRL replaces the model's forward, which the end of the block restores for other learners.
-    `planned_steps` is the length of the learning-rate schedule.
+    Used in a `with` block: TRL replaces the model's forward method, and the end of the block
+    restores it. `planned_steps` is the number of optimizer steps of the learning-rate schedule.
     """
 
     _config: OfflineConfig
@@ -43,7 +43,7 @@ class OfflineLearner(SteppedLearner):
     ARGUMENTS: ClassVar[Callable[..., Any]]
     """Class of the trainer's configuration in TRL."""
     ROW: ClassVar[Mapping[str, Any]]
-    """Data set for TRL's constructor; each step receives its own batch."""
+    """Row of the placeholder dataset for TRL's constructor."""
 
     def __init__(
         self,
@@ -106,15 +106,13 @@ class OfflineLearner(SteppedLearner):
         return {part: state[part] for part in ("optimizer", "counters")}
 
     def _share(self, batch: Sequence[T]) -> Sequence[T]:
-        """Return this process's share of a batch, or all of it if shares would be unequal."""
         return batch if len(batch) % processes.count() else processes.share_of(batch)
 
 
 class WeightedSFTTrainer(SFTTrainer):  # type: ignore[misc]
     """SFTTrainer with token weights: its loss is the sum of -weight x log-probability.
 
-    A batch contains `weights` (B, T), which are multiplied into the log-probabilities before TRL's
-    own reduction.
+    A batch contains `weights` (B, T), one per token; those of the first token have no effect.
     """
 
     def compute_loss(
@@ -124,7 +122,6 @@ class WeightedSFTTrainer(SFTTrainer):  # type: ignore[misc]
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """Return the sum of -inputs["weights"] x log-probability; (sum, outputs) if requested."""
         batch = dict(inputs)
         weights: Tensor = batch.pop("weights")
 
@@ -140,7 +137,7 @@ class WeightedSFTTrainer(SFTTrainer):  # type: ignore[misc]
 
 
 class SftLearner(OfflineLearner):
-    """One model under supervised learning.
+    """Learner of one model by supervised learning on Demonstrations.
 
     loss = answer_weight x mean over answer tokens + observation_weight x mean over observation
     tokens of the negative log-probability, means over the batch.
@@ -180,7 +177,7 @@ class SftLearner(OfflineLearner):
 
 
 class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
-    """DPOTrainer whose batches contain their tokens and reference log-probabilities."""
+    """DPOTrainer for batches that already contain tokens and reference log-probabilities."""
 
     def _prepare_dataset(
         self, dataset: Any, processing_class: Any, args: Any, dataset_name: str
@@ -194,10 +191,10 @@ class PreparedDPOTrainer(DPOTrainer):  # type: ignore[misc]
 
 
 class DpoLearner(OfflineLearner):
-    """One model under DPO.
+    """Learner of one model by DPO on Preferences.
 
-    The reference is the model at the start of the stage. TRL computes its log-probabilities once,
-    so no second model is kept.
+    The reference is the model at the start of the stage. Samples need its log-probabilities as
+    `reference`; `reference_logprobs` returns them.
     """
 
     TRAINER = PreparedDPOTrainer

@@ -38,11 +38,17 @@ from srl_train.updates import RoundContext
 
 
 class Stage:
-    """One running stage, in a `with` block that restores the models' forwards at its end.
+    """Running stage `name` ("sft" or "dpo") of a run, for use in a `with` block.
 
-    The constructor reads the data or plays episodes into `folder`, builds the learners, and
-    restores `run.stages.saved`. It raises DataError if there is nothing to learn from, and
-    ConfigError if the players cannot play or a setting has no effect.
+    The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
+    resumed stage continues from `run.stages.saved`, and reads that file again. The end of the block
+    restores the models' forward methods. If all passes are done, it appends the report to
+    `run.stages.reports`, else it sets `run.stages.saved`.
+
+    Raises DataError if samples are invalid, too long or missing.
+    Raises ConfigError if players, optimizer or schedule cannot be built.
+    Raises TrainingError if too many episodes failed.
+    Raises CheckpointError if the saved state does not fit.
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:
@@ -108,7 +114,10 @@ class Stage:
         return bool(self.passes >= self._config.epochs)
 
     def train_pass(self) -> dict[str, Any]:
-        """Run one pass over the data as an update of all models; return the row of stages.jsonl."""
+        """Train all models that have data for one pass, and return a row for stages.jsonl.
+
+        Applies the update strategy. Raises TrainingError if a loss or weights are not finite.
+        """
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
         batches = {model: UpdateBatch(tuple(own), (), ()) for model, own in self._samples.items()}
@@ -140,9 +149,10 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """Return the stage's part of summary.json: passes, episodes, samples, first and last loss.
+        """Return the stage's entry of summary.json: passes, episodes, samples, and losses by model.
 
-        "games_reward" is the mean raw reward per agent and turn; None, as losses, without data.
+        "games_reward" is the mean raw reward per step of an agent. Rewards and losses are None
+        without data, losses also before the first pass.
         """
         parts = parts_of(self._episodes)
         steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]
@@ -162,7 +172,7 @@ class Stage:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return passes, losses, strategy and learner states for a checkpoint, without samples."""
+        """Return passes, losses, strategy and learner states (no weights), for a checkpoint."""
         return {
             "passes": self.passes,
             "losses": self._losses,
@@ -189,11 +199,6 @@ class Stage:
             self._references[model] = own["prepared"]
 
     def _read(self, folder: Path, *, resumed: bool) -> list[Episode]:
-        """Return the stage's episodes: from its data, from `folder` if `resumed`, else played now.
-
-        Failed or empty ones are left out; the main process writes those played now to `folder`.
-        Preferences in DPO's data are appended to `self._pairs`. Raises DataError for invalid files.
-        """
         with closing(self._run.make_env()) as env:
             expected = env.metadata["name"], list(self._run.seats)
         played = folder / f"{self.name}.jsonl"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,14 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the live page's address, serve it until Ctrl-C, return 0; ConfigError for --port."""
+    """Print the live page's address, serve it until Ctrl-C; ConfigError for a bad or used port."""
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 
     if not 0 <= args.port < 2**16:
         raise ConfigError(f"--port must be 0 to {2**16 - 1}, got {args.port}")
     served = server(args.folders, port=args.port, names=args.name)
-    with served.config.bind_socket() as listener:
+    try:
+        listener = socket.create_server(("127.0.0.1", args.port))
+    except OSError as error:
+        raise ConfigError(f"--port must be a free port, got {args.port}: {error}") from error
+    with listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         tell(f"watching {', '.join(map(str, args.folders))} at {address}")
         tell("Ctrl-C ends it.")

@@ -57,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Chart with one or several lines."""
+    """Chart with one or several lines; with `percent`, y is a fraction shown in percent."""
 
     title: str
     lines: Sequence[Line]
@@ -78,14 +78,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """Table of texts. Columns in which all cells are numbers are aligned to the right."""
+    """Table of texts. Columns of numbers are aligned to the right."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
 
     def lines(self) -> list[str]:
-        """Return the title and the table as lines of text for a terminal."""
+        """Return the title, if any, and the table as lines of text for a terminal."""
         title = [f"{self.title}:"] if self.title else []
         return [*title, *aligned([self.headers, *self.rows])]
 
@@ -121,7 +121,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraph, error message ("bad"), heading within a section, or preformatted listing."""
+    """Paragraph ("quiet"), error message ("bad"), heading within a section, or listing."""
 
     text: str
     style: Literal["quiet", "bad", "heading", "listing"] = "quiet"
@@ -129,7 +129,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Transcript:
-    """Episode as a table (`seconds` is None), or as an animation, with `seconds` for a frame."""
+    """Episode as a table (`seconds` is None), or as an animation of its frames."""
 
     summary: str
     failure: str | None
@@ -153,7 +153,7 @@ class RoundProgress:
 
 @dataclass(frozen=True)
 class Runs:
-    """List of links to runs, each with a `name`, a description `about` and its `progress`."""
+    """List of links to runs: `name`, description `about`, and `progress` (RoundProgress)."""
 
     runs: Sequence[Mapping[str, Any]]
 
@@ -204,7 +204,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> Any:
 
 
 def to_json(document: Document) -> str:
-    """Return the document as ASCII JSON that is safe inside a `<script>` element."""
+    """Return `plain(document)`, which cuts texts, as ASCII JSON that is safe inside `<script>`."""
     text = json.dumps(plain(document), allow_nan=False, separators=(",", ":"))
     # JSON has these characters only in strings. Escaped, they cannot end the element.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -213,8 +213,7 @@ def to_json(document: Document) -> str:
 def html(document: Document) -> str:
     """Return the HTML file of a document, which makes no external requests.
 
-    The Content-Security-Policy of the page allows embedded pictures, and only the scripts and
-    styles of `assets`, by their hashes. Trusted Types prevent scripts from creating HTML from text.
+    The page allows embedded pictures, and only the scripts and styles of `assets`.
     """
     styles, scripts = ([asset(name) for name in names] for names in (STYLES, SCRIPTS))
     policy = (
@@ -253,6 +252,6 @@ def asset(name: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> Table:
-    """Return a Table with the rows as texts, without columns of only missing or empty values."""
+    """Return a Table of texts; if there are rows, omit columns that have only MISSING or ""."""
     shown, *cells = measured(headers, rows)
     return Table(shown, cells, title)

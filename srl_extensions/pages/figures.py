@@ -72,7 +72,7 @@ def updates(run: RecordedRun) -> list[Panel]:
 def learning(run: RecordedRun) -> list[Panel]:
     """Return a chart of each training metric and of each value of the reward mode's state.
 
-    Charts of metrics have a line per model. Counts and metrics of other charts are left out.
+    A metric is a key of the models' rows that is not in NOT_DRAWN, with a line per model.
     """
     names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
     metrics = [

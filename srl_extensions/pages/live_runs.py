@@ -40,9 +40,8 @@ DEEPEST, MOST_RUNS = 3, 100
 def open_beneath(path: Path, root: Path) -> BinaryIO:
     """Open a plain file below the folder `root` for reading, without following links.
 
-    Each component of `path` is opened from the descriptor of its parent, so that a component
-    replaced by a link raises OSError. `root` is absolute and not a link. Raise RunFolderError for a
-    file that is not plain.
+    `root` is absolute and not a link. Raises OSError if a component of `path` is a link, also if
+    the link was created during the call. Raises RunFolderError for a file that is not plain.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(root, flags)
@@ -59,7 +58,7 @@ def open_beneath(path: Path, root: Path) -> BinaryIO:
 
 
 def thinned(file: BinaryIO) -> BinaryIO:
-    """Close `file`; return up to 480 evenly spread lines and the last two, in memory."""
+    """Return up to 480 evenly spread lines and the last two as a file in memory; close `file`."""
     with file:
         count = sum(1 for _ in _lines(file))
         file.seek(0)
@@ -77,7 +76,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 class WatchedRun:
-    """Run in a folder that may appear and disappear, read again when its files change.
+    """Run in a folder that may appear and disappear; `refresh` reads its files if they changed.
 
     Nothing outside the folder `root` is read, as in `open_beneath`.
     """
@@ -87,12 +86,12 @@ class WatchedRun:
         self.seen: dict[str, tuple[int, int]] = {}
         """Time of the last modification in nanoseconds, and size in bytes, of each file read."""
         self.record: RecordedRun | None = None
-        """Run as far as its files are written; None if the files cannot be read."""
+        """Run as far as its files are written; None before `refresh`, or if reading fails."""
         self.problem = ""
         """Error of the last read."""
 
     def refresh(self) -> None:
-        """Read the files again if one changed; set `seen`, and `record` or the error `problem`."""
+        """Read all files if one changed; set `seen`, and either `record` or the error `problem`."""
         found = {}
         for name in FILES:
             with suppress(OSError):
@@ -112,18 +111,22 @@ class WatchedRun:
 
 
 def find_runs(roots: Sequence[Path]) -> dict[str, WatchedRun]:
-    """Return name -> run in the folders `roots` and up to 3 levels below.
+    """Return name -> run, not read yet, in the folders `roots` and up to 3 levels below.
 
-    A name is the path below a root, or the root's own name; the whole path if that is taken. Only
-    the 100 runs whose folders changed last are returned, the newest last.
+    A name is the path below a root, or the root's own name; the whole path if that is taken. Hidden
+    folders, and folders inside a run's folder, are not searched. Only the 100 runs whose folders
+    changed last are returned, the newest last.
     """
     found: dict[str, WatchedRun] = {}
+    changed: dict[str, float] = {}
     for root in roots:
         for folder in _run_folders(root):
             name = root.name if folder == root else folder.relative_to(root).as_posix()
             name = printable(str(folder) if name in found else name, multiline=False)
-            found[name] = WatchedRun(folder, root)
-    order = sorted(found, key=lambda name: os.lstat(found[name].folder).st_mtime)
+            with suppress(OSError):  # The folder may have been removed since the search.
+                changed[name] = os.lstat(folder).st_mtime
+                found[name] = WatchedRun(folder, root)
+    order = sorted(found, key=changed.__getitem__)
     return {name: found[name] for name in order[-MOST_RUNS:]}
 
 
@@ -139,14 +142,14 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 
 def of_run(name: str, watched: WatchedRun) -> Document:
-    """Return the page of the run `name`: progress and report, or its error if unreadable."""
+    """Return the page of a run after `refresh`: progress and report, or the reading error."""
     if watched.record is None:
         return Document(name, "", [Notes("Files that cannot be read", [watched.problem])])
     return report.report(watched.record, name, [progress(watched.record)])
 
 
 def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
-    """Return the page that links all `runs` (name -> run, oldest first), the newest at the top.
+    """Return the page with links to `runs` (name -> run after `refresh`) in reverse order.
 
     The page names the folders `given`, in which the runs were searched for.
     """
@@ -166,7 +169,10 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
 
 
 def progress(run: RecordedRun) -> RoundProgress:
-    """Return the share of rounds that are done (NaN if unknown), with pace and time left."""
+    """Return the share of complete rounds (NaN: unknown), with a legend of texts.
+
+    The texts are the rounds, the recent pace and the time left, where known, or "finished".
+    """
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]
     rollout, train, overlap = (

@@ -39,7 +39,7 @@ HEADERS = {
 
 
 class LivePages:
-    """Documents of the runs in and below several folders, read again when their files changed."""
+    """Pages of the runs in and below several folders, as JSON that is current at each call."""
 
     def __init__(self, given: Sequence[Path]) -> None:
         self._roots = [Path(os.path.realpath(folder)) for folder in given]
@@ -47,9 +47,10 @@ class LivePages:
         self._runs: dict[Path, WatchedRun] = {}
 
     def document(self, name: str) -> str:
-        """Return the page of the run `name` as JSON; of the only given run, or the list, for "".
+        """Return the page of the run `name` (`find_runs`) as JSON; KeyError if there is none.
 
-        Threads may call this method at the same time. Raise KeyError if there is no such run.
+        "" selects the list of all runs, or the only run if its folder is the only given one.
+        Threads may call this method at the same time.
         """
         with self._lock:
             found = find_runs(self._roots)
@@ -67,8 +68,8 @@ class LivePages:
 def server(folders: Sequence[Path], *, port: int = 0, names: Sequence[str] = ()) -> Server:
     """Return the server of the live page of runs in and below `folders`; `run()` starts it.
 
-    It listens at 127.0.0.1. Port 0 selects a free port. `names` are host names that are accepted in
-    addition to localhost and IP addresses.
+    The server listens at 127.0.0.1. Port 0 selects a free port. `names` are host names that are
+    accepted in addition to localhost and IP addresses.
     """
     pages = LivePages(folders)
 
@@ -106,7 +107,7 @@ def server(folders: Sequence[Path], *, port: int = 0, names: Sequence[str] = ())
 def refusal(request: Request, names: Sequence[str]) -> Response | None:
     """Return the answer (status 421) to a refused request, or None if it is allowed.
 
-    Host must be localhost, an IP address or one of `names`, and Origin this server.
+    Host must be localhost, an IP address or one of `names`; Origin, if sent, must equal Host.
     """
     host = request.headers.get("host", "")
     if is_own_request(host, request.headers.get("origin"), names):

@@ -58,16 +58,16 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
     """Write the report of a run as an HTML file.
 
     Args:
-        run_dir: Folder of the run. The report names missing files.
+        run_dir: Folder of the run. The report names missing parts, and samples that are damaged.
         out: File to write; `run_dir`/report.html by default.
-        trusted: True to load code and files that the configuration of the run names.
+        trusted: True to load code and files that the configuration names.
 
     Returns:
         Path of the report.
 
     Raises:
         RunFolderError: If `run_dir` has no run or damaged files, or `out` cannot be written.
-        MetricsError: If a file of rows is damaged before its last line.
+        MetricsError: If a file is not regular, or has a damaged row before its last line.
     """
     run = load(run_dir)
     notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
@@ -119,7 +119,7 @@ def terminal_summary(run: RecordedRun) -> str:
 
 
 def title(run: RecordedRun) -> str:
-    """Return a headline, such as "maze_v0: 2 models learning", or "maze_v0: not trained yet"."""
+    """Return a headline, such as "maze_v0: 1 model learning" or "maze_v0: not trained yet"."""
     stages = " and ".join(stage.upper() for stage in run.stages)
     count = len(run.models)
     head = f"{run.environment}: {count} model{'' if count == 1 else 's'}"
@@ -130,11 +130,7 @@ def title(run: RecordedRun) -> str:
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
-    """Return heading and transcript of the first episode in each of the first and last sample file.
-
-    A text replaces the transcript of an unreadable file. If an environment requires trust, a text
-    says so, and its transcript shows observations as recorded.
-    """
+    """Return heading and first episode, or error, of the first and the last sample file."""
     found: list[Block] = []
     files, view = run.sample_files, None
     for path in dict.fromkeys(files[:1] + files[-1:]):
@@ -163,7 +159,7 @@ def _reward(run: RecordedRun) -> list[Block]:
 
 
 def ends(run: RecordedRun, key: str) -> tuple[float, float]:
-    """Return the environment metric `key` at the start and the end of training, or NaN.
+    """Return the environment metric `key` at the start and the end of training; NaN if missing.
 
     The numbers are those of the evaluations before and after training if both have `key`, else the
     means over the first and the last tenth of the rounds.
@@ -177,9 +173,9 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
 def cards(run: RecordedRun) -> list[Card]:
     """Return (label, value, text) of reward, optimum, cooperation, parse failures, failed episodes.
 
-    Cards without a value are left out. The share of the optimum is (after - before) / (optimum -
-    before) of the evaluations, at most 1; it has no value if the mode does not train for the
-    optimum, or the reward did not rise significantly.
+    Cards without a value are left out. "Gap to the optimum closed" is (after - before) / (optimum -
+    before) of the evaluations' rewards, at most 1. This card requires a mode of FOR_THE_OPTIMUM,
+    and significant differences.
     """
     before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
     errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]
@@ -246,11 +242,6 @@ def _evaluations(run: RecordedRun) -> Table:
 
 
 def _table_of(title: str, kind: str, names: Sequence[str], columns: Mapping[str, Cell]) -> Table:
-    """Return a table with a row per name, whose first column has the header `kind`.
-
-    `columns` maps the other headers to functions from a name to its cell. Cells that are numbers
-    get four significant digits.
-    """
     rows = []
     for name in names:
         cells = [of(name) for of in columns.values()]

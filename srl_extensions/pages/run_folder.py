@@ -60,7 +60,7 @@ class RecordedRun:
 
     folder: Path
     rows: Sequence[Row]
-    """Rows of metrics.jsonl, one per round, in order."""
+    """Rows of metrics.jsonl that were read, one per round, in order."""
     stages: Mapping[str, Sequence[Row]]
     """Rows of stages.jsonl by stage, one per pass, in order."""
     summary: Row
@@ -86,7 +86,7 @@ class RecordedRun:
 
     @property
     def mode(self) -> str:
-        """Name of the mode of reward shaping, or "unknown mode"."""
+        """Name of the reward mode, such as "cooperative", or "unknown mode"."""
         return self._named("mode", "mode", "name")
 
     @property
@@ -193,8 +193,9 @@ def edges(values: Sequence[float]) -> tuple[float, float]:
 def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
     """Load the run in `folder`, without an incomplete last row.
 
-    `opened` opens a file for reading. Raise RunFolderError if there is no run, or its records are
-    damaged or cannot be read, and MetricsError if a file of rows is damaged before its last line.
+    `opened` opens a file for reading bytes. Raises RunFolderError if there is no run, or its files
+    are damaged or cannot be read. Raises MetricsError if a file is not regular, or has a damaged
+    row before its last line. Missing parts are listed in `notes`.
     """
     where = folder / "config.yaml"
     try:
@@ -243,11 +244,7 @@ def _content(path: Path, most: int, opened: Opener) -> bytes:
 
 
 def _rows(path: Path, kind: str, opened: Opener) -> Iterator[Row]:
-    """Yield the rows of a file; none if there is no file.
-
-    Raise RunFolderError for a row that lacks the key `kind`, or has a value of a wrong type, and
-    MetricsError for a damaged line, except an incomplete last one, which is left out.
-    """
+    """Yield the rows of a file, if it exists; errors as `read_rows`, RunFolderError if invalid."""
     with suppress(FileNotFoundError):
         for place, row in enumerate(read_rows(path, opened), start=1):
             if kind not in row:

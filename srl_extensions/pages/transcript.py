@@ -26,10 +26,10 @@ SHOWN_CHARACTERS = 1500
 def view_of(
     episode: Episode, name: str, options: Mapping[str, Any], *, trusted: bool = False
 ) -> TextView | None:
-    """Return the text view of environment `name`, or None if the episode does not match it.
+    """Return the text view of the environment `name`, if it has the episode's name and agents.
 
-    None is also returned for invalid options, and an untrusted name that is not registered. Raise
-    UntrustedError if untrusted options name code or files.
+    Returns None otherwise, if the environment cannot be made, and for an untrusted name that is not
+    registered. Raises UntrustedError if untrusted options name code or files.
     """
     if registry.served_name(name) not in registry.names() and not trusted:
         return None
@@ -53,10 +53,11 @@ def transcript(
     frames: Iterable[bytes] | None = None,
     seconds: float | None = None,
 ) -> Transcript:
-    """Return the first 40 turns of an episode as a table, or all as an animation.
+    """Return the first 40 turns of an episode for a table, or all turns for an animation.
 
-    Without a `view`, observations and actions are shown as recorded. The animation shows `frames`,
-    PNG files of the start and of each turn, for `seconds` each. None selects the table.
+    An animation shows `frames` for `seconds` each: PNG files of the state after the reset and after
+    each turn. A table requires None for both. Without a `view`, observations and actions are shown
+    as recorded. Long texts are cut.
     """
     if frames is None:
         last = min(SHOWN_TURNS, len(episode.turns))
@@ -100,9 +101,9 @@ def write_html(
 
     Args:
         episode: Replayed episode.
-        frames: Pictures of the start and of each turn, uint8 arrays of shape (height, width, 3).
+        frames: Pictures after the reset and after each turn, uint8 of shape (height, width, 3).
         path: File to write.
-        seconds: Time for which a frame is shown.
+        seconds: Time for which each frame is shown.
         view: Text view of the environment; without it, observations and actions are as recorded.
 
     Raises:

@@ -1,8 +1,8 @@
 """Play ahead: rounds are played while models learn from earlier rounds, each in its own thread.
 
-The caller of `next_round` coordinates: it starts rounds, and hands completed ones to the models in
-order. One thread plays the episodes of all current rounds in one event loop. Each model learns in
-its own thread; if the update strategy exchanges weights or gradients, all models share one thread.
+`next_round` starts rounds, and hands completed ones to the models in order. One thread plays the
+episodes of all current rounds in one event loop. Each model learns in its own thread; if the update
+strategy exchanges weights or gradients, all models share one thread.
 
 Only `updates.max_staleness` limits how far play is ahead. A model that makes u updates from a
 round, and whose samples may be s updates old, has room for
@@ -40,9 +40,9 @@ from srl_train.run import PlayedRound, Run, UpdateStats
 
 
 class LearnerThread:
-    """Thread in which models learn together from all rounds, in order, beginning with `first`.
+    """Thread in which `models` train together on rounds, in order, beginning with round `first`.
 
-    `room` is the maximum number of rounds that are played ahead of the models.
+    A round starts only if the models have trained on all earlier rounds except at most `room`.
     """
 
     def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
@@ -59,8 +59,8 @@ class LearnerThread:
 class PlayAhead:
     """Schedule of rounds that are played ahead of the models (srl_train.schedule.Schedule).
 
-    Between two calls, current rounds continue and no round starts. `saves_after(number)` is True if
-    a checkpoint follows the round of this number.
+    Between two calls, rounds and updates that started continue, and no round starts.
+    `saves_after(number)` is True if a checkpoint follows the round of this number.
     """
 
     def __init__(self, run: Run, saves_after: Callable[[int], bool]) -> None:
@@ -73,7 +73,7 @@ class PlayAhead:
         self._playing: dict[int, Future[list[Episode]]] = {}
         self._played: dict[int, PlayedRound] = {}
         self._failed = False
-        """True if a round failed; its error is raised after all rounds before it were returned."""
+        """True if a round failed; its error is raised after earlier rounds were returned."""
         bound = run.config.engine.in_flight
         self._in_flight = None if bound is None else asyncio.Semaphore(bound)
         self._news = threading.Event()
@@ -94,9 +94,11 @@ class PlayAhead:
         return self._prepared > self._returned
 
     def next_round(self) -> RoundResult:
-        """Start permitted rounds until all models have trained on the next one; return its result.
+        """Wait until all models have trained on the next round; return its row and episodes.
 
-        An error of an episode or a learner closes the schedule and is raised.
+        Meanwhile, rounds start if `max_staleness` permits. Any error closes the schedule and is
+        raised, such as TrainingError for too many failed episodes. The error of an update can be
+        that of a later round. Must not be called after the last round.
         """
         try:
             number = self._returned
@@ -124,7 +126,7 @@ class PlayAhead:
             raise
 
     def close(self) -> None:
-        """Cancel all episodes, let models complete their current round, and end all threads."""
+        """Cancel episodes and queued updates, complete running updates, and end all threads."""
         if not self._closed:
             self._closed = True
             self._play_thread.close()
@@ -162,11 +164,7 @@ class PlayAhead:
         return episodes
 
     def _prepare_round(self) -> bool:
-        """Hand the next round to the models, and return True.
-
-        Returns False if its episodes have not ended, or a checkpoint is due before the round.
-        Raises the error of an episode once all earlier rounds were returned.
-        """
+        """Queue the next round's updates, or return False if that must wait; raise its errors."""
         number = self._prepared
         playing = self._playing.get(number)
         if playing is None or not playing.done():
@@ -201,7 +199,6 @@ class PlayAhead:
         return updates, seconds
 
     def _have_learned(self, number: int) -> bool:
-        """Clear `_news`, raise learners' errors; return True if all models trained on a round."""
         self._news.clear()
         for learner in self._learners:
             for learning in learner.updates.values():
@@ -227,7 +224,7 @@ class PlayAhead:
 
 
 def room(config: RunConfig, model: str, agents: int) -> int:
-    """Return the number of rounds (0 or more) that `max_staleness` lets play be ahead of a model.
+    """Return the maximum number of rounds, 0 or more, that play may be ahead of a model.
 
     `agents` is the largest number of agents that the model plays in an episode.
     """

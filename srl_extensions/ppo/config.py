@@ -27,16 +27,16 @@ class PpoConfig(SurrogateConfig):
     """Critic: a value head on the policy's backbone (`shared`), on a separate backbone
     (`separate`), or a network that reads the joint state (`central`, MAPPO)."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Lambda of generalized advantage estimation per step: 0 uses only the critic, 1 only
-    rewards."""
+    """Lambda of generalized advantage estimation (0: one-step temporal difference, 1: return minus
+    value)."""
     normalize_advantages: Literal["group", "update", "none"] = "group"
-    """Normalization of advantages: subtract the mean of the same step of a group, or of the update;
-    divide by the update's deviation."""
+    """Normalization of advantages: subtract the mean of the same answer number in a group, or of
+    the update; divide by the update's deviation. `none` disables both."""
     value_coefficient: NotNegative = 0.05
     """Weight of the value loss."""
     value_normalization: Literal["none", "running"] = "none"
-    """Targets of the critic: returns (`none`), or returns normalized by the running mean and
-    standard deviation over all updates (`running`, MAPPO)."""
+    """Targets of the critic: returns (`none`), or returns normalized by mean and standard
+    deviation with decaying weights (`running`, MAPPO)."""
     value_clip: Positive | None = None
     """Maximum change of a value per update before its loss is clipped, in units of return, or of
     standard deviations with value_normalization; null disables clipping."""

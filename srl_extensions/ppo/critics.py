@@ -1,8 +1,7 @@
 """Critics: networks that predict a model's return, one value per action.
 
-A critic is a module next to the policy, so that saving, sampling and clipping of the policy are
-unchanged. It maps (batch, hidden) to values (B, K) in float32, for K actions per row. `batch` is
-the batch of TRL's loss, with these tensors in addition:
+A critic maps (batch, hidden) to values (B, K) in float32, for K actions per row.
+`batch` is the batch of TRL's loss, with these tensors in addition:
 
     value_positions  (B, K)      completion token that each action starts at
     states           (B, K, S)   joint state and agent, for the central critic only
@@ -31,8 +30,8 @@ class TokenCritic(nn.Module):
     """Linear value head on the last hidden state before each answer, initialized with 0.
 
     A shared critic reads the hidden states of the policy `model`, so that the gradient of the value
-    loss reaches the policy. A `separate` critic has a copy of the initial policy's backbone, in
-    which only the trainable parameters are copied; an adapter shares its base.
+    loss reaches the policy. A `separate` critic has a copy of the policy's backbone, which shares
+    frozen parameters and buffers with the policy, such as the base of an adapter.
     """
 
     def __init__(self, model: Any, *, separate: bool) -> None:
@@ -47,7 +46,11 @@ class TokenCritic(nn.Module):
         self.head = _zeroed(nn.Linear(backbone.config.hidden_size, 1))
 
     def forward(self, batch: Mapping[str, Tensor], hidden: Tensor | None) -> Tensor:
-        """Return the value before each of K answers, (B, K); a separate critic ignores `hidden`."""
+        """Return the value before each of K answers, (B, K), with arbitrary values in padding.
+
+        `hidden` (B, P + T, H) are the policy's last hidden states over prompts and completions. A
+        shared critic requires them, a separate one ignores them.
+        """
         if self.backbone is not None:
             hidden = last_hidden(self.backbone, batch)
         assert hidden is not None
@@ -58,9 +61,10 @@ class TokenCritic(nn.Module):
 
 
 class CentralCritic(nn.Module):
-    """Two hidden tanh layers on the joint state and the agent (MAPPO: Yu et al. 2022).
+    """Network on the joint state and the agent, with two hidden layers (MAPPO: Yu et al. 2022).
 
-    The last layer starts at 0, the others are orthogonal with gain sqrt 2. `joint` is required.
+    Hidden layers have 64 tanh units. The output layer is initialized with 0.
+    `joint` must not be None.
     """
 
     reads_policy = False
@@ -113,10 +117,10 @@ def last_hidden(backbone: Any, batch: Mapping[str, Tensor]) -> Tensor:
 def values_after(
     head: nn.Linear, backbone: Any, contexts: Sequence[Sequence[int]], rows_at_once: int
 ) -> Tensor:
-    """Return the head's value (N,) after the last token of each of N contexts of token ids.
+    """Return the head's value (N,) after the last token of each of N >= 1 contexts of token ids.
 
-    A forward pass of the backbone, a transformer without output head, reads `rows_at_once`
-    contexts. The backward pass reads them again, so that memory does not grow with their number.
+    A forward pass of the backbone, a transformer without output head, reads at most `rows_at_once`
+    contexts. The backward pass repeats it, which saves memory.
     """
 
     def values(ids: Tensor, mask: Tensor) -> Tensor:
@@ -140,7 +144,8 @@ def values_after(
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
     """Return [joint state, one-hot agent] before each of up to K answers of B samples, (B, K, S).
 
-    Padding is 0. `agents` are all agents. Raises ValueError if states of an episode differ in size.
+    Padding is 0. `agents` are all agents. All samples must have `states`. Raises ValueError if
+    states of a sample differ in size.
     """
     rows = [_with_agent(sample.states or (), sample, agents) for sample in samples]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -149,11 +154,11 @@ def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tenso
 def with_closings(
     batch: Mapping[str, Tensor], samples: Sequence[TokenSample], agents: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Return the batch with one more value position per row, after the last observation.
+    """Return a copy of the batch with one more value position per row, after the last observation.
 
-    `value_positions` and `states` receive a column, and the completions the tokens of the last
-    observations. The column has no meaning in rows of episodes that were not truncated. `agents`
-    are all agents of the environment.
+    `value_positions` and `states`, if present, have one more column, and completions end with
+    `closing_ids`. For samples without `closing_ids`, the column has no meaning. `agents` are all
+    agents.
     """
     like = batch["completion_ids"]
     whole = [like.new_tensor(s.completion_ids + (s.closing_ids or ())) for s in samples]

@@ -1,7 +1,6 @@
 """PPO learner: TRL's clipped surrogate with advantages from a critic.
 
-Three methods of TRL's GRPOTrainer are extended: batch creation, the loss and the optimizer. The
-formulas are in docs/training/ppo.md.
+The formulas are in docs/training/ppo.md.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ from srl_train.samples import JointState, TokenSample
 class PlayedPPOTrainer(PlayedGRPOTrainer):
     """GRPOTrainer with a critic: advantages (B, T) by GAE, and a value loss in addition to TRL's.
 
-    `args` and `kwargs` are arguments of GRPOTrainer, `settings` is the section of the algorithm and
-    `discount` the discount per step. `agents` are all agents, for the central critic.
+    `args` and `kwargs` are arguments of GRPOTrainer. `discount` is per environment step.
+    `agents` are all agents, for the central critic.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         """Normalization of the critic's targets; None if they are returns."""
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """Return TRL's new optimizer, with the critic added: no weight decay, own rate if set."""
+        """Create and return TRL's optimizer, with the critic as a group without weight decay."""
         super().create_optimizer(model)
         rate = self.settings.value_learning_rate
         parameters = [p for p in self.critic.parameters() if p.requires_grad]
@@ -102,11 +101,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _values_in_contexts(
         self, samples: Sequence[TokenSample], shape: Sequence[int], *, closing: bool = False
     ) -> Tensor:
-        """Return the values (B, K) of answers with separate contexts, for the given `shape` (B, K).
-
-        If `closing` is true, the last column has the value after the last observation of truncated
-        episodes. All other values are 0.
-        """
+        """Return answers' values (B, K), padded with 0; `closing` adds those of `closing_ids`."""
         contexts = [
             (row, column, ids)
             for row, sample in enumerate(samples)
@@ -134,11 +129,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
         return backbone_of(self.accelerator.unwrap_model(self.model))
 
     def _value_loss(self, batch: Mapping[str, Any], values: Tensor) -> Tensor:
-        """Return half the weighted sum of squared errors of the values (B, K).
-
-        With `value_clip`, the larger one of the plain and the clipped error counts, as in PPO2. The
-        weights make the losses of all parts of an optimizer step add up to a mean over actions.
-        """
         errors = (values - batch["returns"]) ** 2
         limit = self.settings.value_clip
         if limit is not None:
@@ -150,7 +140,6 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 
     @contextmanager
     def _watched_backbone(self) -> Iterator[list[Tensor]]:
-        """Yield a list that receives the policy's last hidden states of each forward pass."""
         seen: list[Tensor] = []
         handle = self._backbone.register_forward_hook(
             lambda module, inputs, output: seen.append(output.last_hidden_state)
@@ -163,12 +152,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _estimates(
         self, batch: Mapping[str, Any], samples: Sequence[TokenSample]
     ) -> dict[str, Tensor]:
-        """Return the tensors that are added to TRL's batch.
-
-        These are `advantages` (B, T) and, per action (B, K), `returns`, `old_values`,
-        `value_weights`, `value_positions` and, for a central critic, `states`. Logs the explained
-        variance and updates the scale of the values.
-        """
+        """Return advantages and the value loss's inputs; log explained variance, update `scale`."""
         like = batch["completion_ids"]
         counts = [len(one.turns) for one in samples]
         places = _padded([torch.tensor([start for start, _ in one.turns]) for one in samples], like)
@@ -242,9 +226,9 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
 class PpoLearner(PlayedLearner):
     """One model under PPO; arguments as in PlayedLearner.
 
-    The weights and gradients include the critic's, named "critic. ...": strategies average them,
-    checkpoints contain them. Their gradient is clipped separately, so that a large value error does
-    not slow the policy down. Raises ConfigError for a central critic if `joint` is None.
+    Weights and gradients include the critic's, with names that begin with "critic.", also for
+    update strategies and checkpoints. The critic's gradient is clipped separately.
+    Raises ConfigError for a central critic if `joint` is None.
     """
 
     _config: PpoConfig
@@ -304,7 +288,7 @@ class PpoLearner(PlayedLearner):
 
 
 def _whole(values: Floats) -> tuple[Floats, slice]:
-    """Return the values of all processes in their order, and the slice of this process's values."""
+    """Return the values of all processes in order, and the slice of this process's values."""
     parts = processes.gather([values])
     start = sum(len(part) for part in parts[: processes.index()])
     return np.concatenate(parts), slice(start, start + len(values))

@@ -21,18 +21,15 @@ def generalized_advantages(
     discounts_T: Sequence[float] | Floats,
     lambda_: float,
 ) -> Floats:
-    """Compute advantages by GAE (Schulman et al. 2016, eq. 16), with one discount per action.
+    """Compute advantages (T,) by GAE (Schulman et al. 2016, eq. 16), with a discount per action.
 
     delta_t = r_t + discount_t * v_{t+1} - v_t,  A_t = delta_t + discount_t * lambda * A_{t+1}.
 
     Args:
         rewards_T: Reward of each action.
         values_T1: Value before each action, and after the last one: 0 for an episode that ended.
-        discounts_T: Discount from each action to the next.
+        discounts_T: Discount from each action to the next, or from the last one to the end.
         lambda_: Weight of later temporal differences, 0 to 1.
-
-    Returns:
-        Advantages of shape (T,).
     """
     advantages_T = np.zeros(len(rewards_T))
     running = 0.0
@@ -44,10 +41,11 @@ def generalized_advantages(
 
 
 def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) -> Floats:
-    """Return advantages minus a mean, divided by the deviation of these differences + 1e-8.
+    """Return advantages minus a mean, divided by the deviation of all these differences + 1e-8.
 
-    With the kind of each action in `kinds`, the mean is per kind, as a baseline (Greensmith et al.
-    2004, sec. 3); an action alone of its kind uses the mean of all.
+    Without `kinds`, the mean is that of all advantages. With the kind of each action in `kinds`, it
+    is per kind, as a baseline (Greensmith et al. 2004, sec. 3). A single action of its kind uses
+    the mean of all.
     """
     members: dict[Hashable, list[int]] = {}
     for number, kind in enumerate(kinds or ()):
@@ -74,9 +72,9 @@ DECAY = 0.99
 class ValueScale:
     """Running mean and deviation of returns, the units of a normalized critic.
 
-    Value normalization of Yu et al. 2022, sec. 5.1: the critic learns (R - mean) / deviation, and
-    its values are scaled back before advantages are computed. Mean and variance are those of a
-    mixture of all updates' returns with exponentially decaying weights (West 1979).
+    Value normalization of Yu et al. 2022, sec. 5.1: the critic learns (R - mean) / deviation.
+    Mean and variance are those of a mixture of all updates' returns with exponentially decaying
+    weights (West 1979).
     """
 
     def __init__(self) -> None:
@@ -84,11 +82,11 @@ class ValueScale:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the returns of `update`, at least 1e-8; 1.0 before the first."""
+        """Standard deviation of all updates' returns, weighted, at least 1e-8; 1.0 before any."""
         return max(math.sqrt(self._variance), 1e-8)
 
     def update(self, returns: Floats) -> None:
-        """Add an update's returns to mean and variance; earlier weights are multiplied by 0.99."""
+        """Add an update's returns with weight 1; multiply all earlier weights by 0.99."""
         self._weight = DECAY * self._weight + 1.0
         share = 1.0 / self._weight
         ahead = float(returns.mean()) - self._mean
@@ -101,7 +99,7 @@ class ValueScale:
         return (returns - self._mean) / self.deviation
 
     def restore(self, values: Floats) -> Floats:
-        """Return values * deviation + mean, the critic's values in units of return."""
+        """Return values * deviation + mean, the inverse of `normalize`."""
         return values * self.deviation + self._mean
 
     def state(self) -> list[float]:

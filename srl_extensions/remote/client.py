@@ -26,7 +26,7 @@ CLOSING_SECONDS = 2.0
 
 
 def require_loopback(host: str) -> None:
-    """Raise EnvConfigError for an address of another machine: calls are not encrypted."""
+    """Raise EnvConfigError unless `host` is "localhost" or a loopback address."""
     if not is_loopback(host):
         raise EnvConfigError(
             f"an environment server must have a loopback address such as 127.0.0.1, got {host!r}; "
@@ -36,22 +36,22 @@ def require_loopback(host: str) -> None:
 
 
 class EnvServer:
-    """A connection to an environment server.
+    """Connection to an environment server, which the constructor opens and checks.
 
     Args:
         address: "host:port", with a loopback address as host.
         timeout: Time limit of a call in seconds.
 
     Raises:
-        RemoteError: If no server answers.
-        EnvConfigError: For wrong arguments.
+        RemoteError: If no server answers within 10 seconds, or `timeout` if that is less.
+        EnvConfigError: If the address is malformed or not a loopback address.
     """
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
         self.address = address
         self.timeout = timeout
         host, colon, port = address.rpartition(":")
-        if not (colon and host and port.isdecimal()):
+        if not (colon and host and port.isdecimal() and int(port) < 2**16):
             raise EnvConfigError(f"an address is HOST:PORT, got {address!r:.200}")
         require_loopback(host)
         options = [
@@ -80,7 +80,7 @@ class EnvServer:
         self.close()
 
     def close(self) -> None:
-        """Close the connection. Sessions that are still open end with their leases."""
+        """Close the connection. Sessions that are still open end when their leases run out."""
         self._channel.close()
 
     def env(self, name: str, **options: Any) -> RemoteEnv:
@@ -91,7 +91,8 @@ class EnvServer:
             **options: Arguments of the environment.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
+            RemoteError: If the server cannot be reached or refuses, or an option cannot be sent.
+            ValueError: After `close`.
         """
         return RemoteEnv(self, name, options)
 
@@ -99,23 +100,25 @@ class EnvServer:
         """Return the server's version, environments, and number of open sessions.
 
         Args:
-            timeout: Time limit in seconds; None uses that of the connection.
+            timeout: Time limit in seconds, by default the connection's.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
+            RemoteError: As `call`.
+            ValueError: After `close`.
         """
         return self.call("Describe", pb.DescribeRequest(), timeout)
 
     def call(self, method: str, request: Any, timeout: float | None = None) -> Any:
-        """Return the reply to a call.
+        """Call a method of the protocol and return the reply message.
 
         Args:
-            method: Name of a method of the protocol, such as "Step".
-            request: Message of the method.
+            method: Name of the method, such as "Step".
+            request: Request message of the method, such as a `StepRequest`.
             timeout: Time limit in seconds; None uses that of the connection.
 
         Raises:
-            RemoteError: If the server cannot be reached or refuses; ValueError after `close`.
+            RemoteError: If the server cannot be reached, refuses, or does not answer in time.
+            ValueError: After `close`.
         """
         seconds = timeout or self.timeout
         try:
@@ -129,7 +132,7 @@ class EnvServer:
             raise RemoteError(f"{self.address}: {message}", code.name) from error
 
     def end(self, session: str) -> None:
-        """End a session; do nothing if the connection is closed or the call fails.
+        """End a session; ignore a failed call and a closed connection.
 
         Args:
             session: Id of the session.
@@ -143,7 +146,7 @@ _shared = lru_cache(maxsize=64)(connect)
 
 
 def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
-    """Make an environment on a server. Environments of one address share a connection.
+    """Make an environment on a server. Environments of one address share an open connection.
 
     Args:
         address: "host:port" of the server.
@@ -151,17 +154,17 @@ def remote(address: str, name: str, /, **options: Any) -> RemoteEnv:
         **options: Arguments of the environment.
 
     Raises:
-        RemoteError: If no server answers or it refuses.
+        RemoteError: If no server answers, it refuses, or an option cannot be sent.
         EnvConfigError: For a bad address, and for an address of another machine.
     """
     return _shared(address).env(name, **options)
 
 
 def from_url(url: str, /, **options: Any) -> RemoteEnv:
-    """Make the environment of "grpc://host:port/name"; `options` are its arguments.
+    """Make the environment of "grpc://host:port/name" with the arguments `options`.
 
-    Raises EnvConfigError for a bad URL, UntrustedError while an untrusted record is read
-    (`loading.closed`), and RemoteError if the server refuses or is missing.
+    Sets its `made_as` to {"name": name, "options": options}. Raises UntrustedError while an
+    untrusted record is read (`loading.closed`), else the errors of `remote`.
     """
     address, slash, name = url.partition("://")[2].partition("/")
     if not (slash and name):

@@ -46,7 +46,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address, serve until SIGINT or SIGTERM, return 0; EnvConfigError for bad args."""
+    """Serve until SIGINT or SIGTERM; EnvConfigError for invalid arguments or a port in use."""
     with needed_by("`srl serve env`"):
         from srl_extensions.remote.settings import ServerSettings
 

@@ -29,9 +29,10 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address, serve ENV until a signal, which is raised again.
+    """Print the address and serve ENV until SIGINT or SIGTERM, which is raised again.
 
-    Raise ConfigError for invalid options, EnvConfigError for an unsuitable ENV.
+    Raises ConfigError for invalid options or partners, EnvError for an ENV that cannot be served,
+    and SystemExit if the port is in use.
     """
     from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners

@@ -6,15 +6,15 @@ from srl_envs.errors import EnvError
 from srl_envs.untrusted import printable
 
 LONGEST = 500
-"""Maximum length of a message, which may quote the other side."""
+"""Maximum length of a message."""
 
 
 class RemoteError(EnvError):
     """Error for a server that cannot be reached, a refused call, or an invalid message.
 
     Args:
-        message: Text, of which one line of at most 500 printable characters is kept.
-        code: gRPC status, such as NOT_FOUND.
+        message: Text, reduced to one line of at most 500 printable characters.
+        code: Name of a gRPC status, such as "NOT_FOUND".
     """
 
     def __init__(self, message: object, code: str = "INVALID_ARGUMENT") -> None:

@@ -42,7 +42,7 @@ OPTIONS = {
 
 
 class Service:
-    """Methods of the protocol in lower case, which raise RemoteError to refuse a call."""
+    """Calls of the gRPC protocol, as methods in lower case that raise RemoteError to refuse."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -51,7 +51,7 @@ class Service:
     def handler(self, method: Any) -> Any:
         """Return the gRPC handler of a method of the protocol, given by its descriptor.
 
-        A RemoteError becomes the call's status.
+        A RemoteError or an invalid request becomes the status of the call.
         """
         kind, write = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         answer = getattr(self, method.name.lower())
@@ -72,7 +72,7 @@ class Service:
         )
 
     async def describe(self, request: pb.DescribeRequest) -> pb.ServerDescription:
-        """Return version, served environments, and number of open sessions."""
+        """Return version (or ""), served environments, and number of open sessions."""
         return pb.ServerDescription(
             version=versions().get("core-srl", ""),
             environments=self._settings.environments,
@@ -90,7 +90,7 @@ class Service:
         return pb.OpenReply(session=session, environment=environment)
 
     async def reset(self, request: pb.ResetRequest) -> pb.Frame:
-        """Start an episode of a session; return its packed results. RemoteError if this fails."""
+        """Reset a session's environment; return its `pack_outcome`. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             seed = request.seed if request.HasField("seed") else None
@@ -101,7 +101,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def step(self, request: pb.StepRequest) -> pb.Frame:
-        """Play one step of a session; return its packed results. RemoteError if this fails."""
+        """Step a session's environment; return its `pack_outcome`. RemoteError if this fails."""
 
         def act(env: Any) -> bytes:
             return pack_outcome(env.step(unpack_actions(request.actions)), env)
@@ -110,14 +110,14 @@ class Service:
         return pb.Frame(content=content)
 
     async def close(self, request: pb.CloseRequest) -> pb.CloseReply:
-        """End a session and close its environment; do nothing if there is none."""
+        """End a session and close its environment; do nothing for an unknown session."""
         await self.sessions.close(request.session)
         return pb.CloseReply()
 
 
 @dataclass(frozen=True)
 class Serving:
-    """A running server."""
+    """Address and service of a running server."""
 
     address: str
     """host:port, with the port in use."""
@@ -126,10 +126,10 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server in the context, and yield its Serving.
+    """Run a server during the context, and yield its Serving.
 
-    At the end, calls have 10 seconds, and sessions end. Raises EnvConfigError if the address is
-    not available.
+    At the end, running calls have 10 seconds to complete; then all sessions end. Raises
+    EnvConfigError if the address is not available.
     """
     server = grpc.aio.server(options=list(OPTIONS.items()), maximum_concurrent_rpcs=MOST_CALLS)
     service = Service(settings)

@@ -22,7 +22,7 @@ from srl_extensions.remote.errors import RemoteError
 
 
 def pack(value: Any) -> bytes:
-    """Return plain values and NumPy arrays as JSON; RemoteError for other values."""
+    """Return a plain value (`records.is_plain`) as JSON; RemoteError for others."""
     try:
         if not is_plain(value):
             raise TypeError(f"{value!r:.80}")
@@ -32,7 +32,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the value of packed bytes. Raises RemoteError for invalid data."""
+    """Return the value that `pack` received; RemoteError for invalid data."""
     try:
         return decode(json.loads(data))
     except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
@@ -40,7 +40,7 @@ def unpack(data: bytes) -> Any:
 
 
 def unpack_options(data: bytes) -> dict[str, Any]:
-    """Return name -> value of packed options; RemoteError for data that is no such mapping."""
+    """Return a packed mapping, name -> value; RemoteError for other data."""
     value = unpack(data)
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise RemoteError("options must be a mapping of names to values")
@@ -58,7 +58,10 @@ SPACES: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
-    """Return {"type": class name, argument: value, ...}; RemoteError for an unsupported space."""
+    """Return {"type": class name, argument: value, ...} for `pack`; bounds remain arrays.
+
+    Raises RemoteError for an unsupported space.
+    """
     kind = type(space).__name__
     if isinstance(space, spaces.Dict):
         return {"type": "Dict", "spaces": {key: to_space(one) for key, one in space.items()}}
@@ -71,7 +74,7 @@ def to_space(space: spaces.Space[Any]) -> dict[str, Any]:
 
 
 def from_space(plain: Any) -> spaces.Space[Any]:
-    """Return the space of the data of `to_space`. Raises RemoteError for invalid data."""
+    """Return a new space from the result of `to_space`; RemoteError for invalid data."""
     try:
         if plain["type"] == "Dict":
             return spaces.Dict({key: from_space(one) for key, one in plain["spaces"].items()})
@@ -84,7 +87,7 @@ def from_space(plain: Any) -> spaces.Space[Any]:
 
 @dataclass(frozen=True)
 class Description:
-    """Constant attributes of an environment; None for those that the environment lacks."""
+    """Constant attributes of an environment; None for attributes that the environment lacks."""
 
     observation_spaces: dict[str, Any]
     """Agent -> observation space as plain data."""
@@ -102,7 +105,7 @@ RESULTS = (float, bool, bool)
 
 
 def pack_outcome(outcome: Reset | Step, env: Any) -> bytes:
-    """Return a reset's or step's result as JSON [active agents, ..., infos]; errors of `pack`."""
+    """Return JSON [active agents, *results of all agents with an observation]; errors of `pack`."""
     observations, *table, infos = list[Any](outcome)
     infos = {agent: infos.get(agent, {}) for agent in observations}
     if table:
@@ -142,13 +145,13 @@ def unpack_outcome(
 
 
 def pack_actions(actions: Mapping[str, Any]) -> bytes:
-    """Return JSON [agent -> action, agent -> text of a TextAction]; RemoteError as `pack`."""
+    """Return JSON [agent -> action, agent -> text of its TextAction]; RemoteError as `pack`."""
     texts = {agent: one.text for agent, one in actions.items() if isinstance(one, TextAction)}
     return pack([dict(actions), texts])
 
 
 def unpack_actions(data: bytes) -> dict[str, Any]:
-    """Return agent -> action or TextAction from `pack_actions`; RemoteError for other data."""
+    """Return the actions that `pack_actions` received; RemoteError for other data."""
     match unpack(data):
         case [dict() as actions, dict() as texts]:
             pass

@@ -45,7 +45,7 @@ QUOTED = 300
 
 
 class Reply(BaseModel):
-    """Reply to a reset or a step, whose types are not converted."""
+    """Reply to a reset or a step; a field of another type raises ValueError."""
 
     model_config = ConfigDict(strict=True)
     observation: dict[str, Any]
@@ -54,7 +54,7 @@ class Reply(BaseModel):
 
 
 class StateReply(BaseModel):
-    """Reply of a server of ours to a request of the state, without the fields that are not read."""
+    """Fields of GameState that the client requires, the server's reply to "state"."""
 
     model_config = ConfigDict(strict=True)
     possible_agents: list[str]
@@ -62,7 +62,10 @@ class StateReply(BaseModel):
 
 
 class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed where mypy runs
-    """OpenEnv's client; it raises ConnectionError where OpenEnv would open a new session."""
+    """OpenEnv's client, with mappings as actions and Reply as result.
+
+    Raises ConnectionError if the connection was lost, and ValueError for an invalid result.
+    """
 
     async def _ensure_connected(self) -> None:
         if self._ws is not None and self._ws.state is not State.OPEN:
@@ -80,7 +83,7 @@ class _Client(EnvClient):  # type: ignore[misc]  # openenv is not installed wher
 
 
 class ServerView(FreeTextView):
-    """Text view of games whose observations are texts already."""
+    """Text view of games whose observations are texts."""
 
     tells_time: ClassVar[bool] = False
 
@@ -93,16 +96,16 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
     """Environment of an OpenEnv server for its one agent, `agent_0`.
 
     Args:
-        url: Address of the server.
+        url: URL of the server.
         rules: Text that the agent reads once.
         field: Field of the server's action that contains the agent's text.
-        describe: Function that makes a text of the server's observation; by default its fields.
-        max_cycles: Steps after which the episode is truncated.
+        describe: Function from the server's observation to a text; by default `listed`.
+        max_cycles: Steps after which the episode is truncated, at least 1.
         timeout: Time limit of a reply in seconds.
 
     Raises:
-        EnvConfigError: For wrong arguments.
-        EnvError: For every failure and refusal of the server.
+        EnvConfigError: For a wrong `url`, `max_cycles` or `timeout`.
+        EnvError: In `reset` and `step`, for every failure and refusal of the server.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"name": "openenv_v0", "render_modes": []}
@@ -134,11 +137,14 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Reset with `seed` and `options`; return text and {} by agent. EnvError if this fails."""
+        """Start an episode; return its text and {} by agent. EnvError if this fails.
+
+        `options` are arguments of the server's reset.
+        """
         seed, options = reset_arguments(seed, options)
         self.agents = []
         begin = {} if seed is None else {"seed": seed}
-        reply = self._call("reset", **begin, **options)
+        reply = self._call("reset", **{**options, **begin})
         if reply.done:
             raise self._refused("the episode is done at its start")
         seen = self._text(reply.observation)
@@ -146,7 +152,10 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: {}}
 
     def step(self, actions: Mapping[str, Any]) -> Step:
-        """Play a step; return its results by agent. EnvError for a wrong action or failed call."""
+        """Play a step and return its results by agent; EnvError if this fails.
+
+        A failed call of the server ends the episode; an invalid action does not.
+        """
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
         action, space = actions[AGENT], self.action_spaces[AGENT]
@@ -166,16 +175,13 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         return {AGENT: seen}, {AGENT: reward}, {AGENT: reply.done}, {AGENT: cut}, {AGENT: {}}
 
     def close(self) -> None:
-        """End the session, if there is one; the next reset opens another."""
+        """End the session on the server, if there is one. The next reset opens another one."""
         if self._client is not None:
             client, self._client = self._client, None
             client.close()
 
-    def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Return the result of a method of OpenEnv's client; connect if there is no session.
-
-        Raises EnvError, and ends the session, if the method fails or takes longer than `timeout`.
-        """
+    def _call(self, method: str, /, *arguments: Any, **options: Any) -> Any:
+        """Call OpenEnv's client; if this fails, end the session and raise EnvError."""
         if self._client is None:
             self._client = _Client(
                 self._url,
@@ -191,7 +197,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             raise self._refused(f"{type(error).__name__}: {error}") from error
 
     def _refused(self, why: object) -> EnvError:
-        """End the session; return an EnvError with the server's address and the reason `why`."""
         self.close()
         message = " ".join(printable(str(why), multiline=False).split())
         return EnvError(f"{self._url}: {message[:QUOTED]}")
@@ -207,7 +212,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
 
 def listed(observation: Mapping[str, Any]) -> str:
-    """Return "key: value" lines of fields except None, "", [], {}; a sentence if none is left."""
+    """Return "key: value" lines of the fields that are not empty; a sentence if all are."""
     lines = [
         f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in observation.items()
@@ -217,18 +222,19 @@ def listed(observation: Mapping[str, Any]) -> str:
 
 
 class PartnerGame(OpenEnvGame):
-    """Game on an OpenEnv server of ours, whose partners play all agents but one.
+    """Game of an `srl serve openenv` server whose partners play all agents but one.
 
-    The first text of an episode contains the rules. The server reads the answers, and subtracts the
-    penalty of an answer that it cannot read from the reward.
+    The agent is named `agent_0` here. The first text of an episode contains the rules. The server
+    parses the answers, and subtracts the penalty of an unparsable answer from the reward.
 
     Args:
-        url: Address of the server.
+        url: Address of the server, to which the constructor connects.
         environment: Name of a game of the server; by default its first.
         timeout: Time limit of a reply in seconds.
 
     Raises:
-        EnvError: For every failure and refusal of the server, and for a game of several agents.
+        EnvConfigError: For a wrong `url` or `timeout`.
+        EnvError: For every failure and refusal of the server, and if several agents lack partners.
     """
 
     def __init__(self, url: str, environment: str | None = None, *, timeout: float = 60.0) -> None:
@@ -254,12 +260,15 @@ class PartnerGame(OpenEnvGame):
         self._answers = state.answers.get(self._agent, [])
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
-        """Return up to `count` legal answers in random order, or None if the server lists none."""
+        """Return up to `count` legal answers in random order, or None if any text is legal."""
         answers = self._answers
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode with the game's `options`; return text and {} by agent, or EnvError."""
+        """Start an episode; return its first text and {} by agent, or raise EnvError.
+
+        `options` are the reset options of the game on the server.
+        """
         given = {"options": dict(options)} if options else {}
         return super().reset(seed, {**self._chosen, **given})
 
@@ -277,12 +286,8 @@ class FocalAgent(wrappers.FocalAgent):
     Partners on the server play the other agents. The server needs one session per concurrent
     completion.
 
-    Args:
-        url: Address of the server.
-        environment: Name of a game of the server; by default its first.
-
-    Raises:
-        EnvError: For every failure of the server, and for a game of several agents.
+    `environment` is the name of a game of the server, by default its first. Raises EnvError for a
+    wrong `url`, for every failure of the server, and if several agents lack partners.
     """
 
     def __init__(self, url: str, environment: str | None = None) -> None:

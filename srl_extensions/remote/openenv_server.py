@@ -41,16 +41,16 @@ MESSAGE_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class ServedGame:
-    """Environment that clients may play, with its options and a wrapper `around` it, or None."""
+    """Environment that clients may play, with its options."""
 
     name: str
     """Name as in `srl_envs.make`."""
     options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     around: Callable[[Any], Any] | None = None
-    """Wrapper of the environment, such as partners that play some of its agents."""
+    """Function that wraps the environment, such as with partners, or None."""
 
     def make(self) -> Any:
-        """Return a new TextEnv. Raises EnvConfigError for wrong options and held-out levels."""
+        """Return a new TextEnv; EnvError for wrong options, held-out levels, or no text view."""
         env = registry.make(self.name, **self.options)
         refuse_levels(self.name, self.name, self.options, env)
         return TextEnv(self.around(env) if self.around else env)
@@ -60,11 +60,11 @@ class JointAction(Action):  # type: ignore[misc]  # openenv is not installed whe
     """Answers of one turn."""
 
     actions: dict[str, str]
-    """Agent -> answer, for every agent in the game."""
+    """Agent -> answer, for exactly the agents that act in this turn."""
 
 
 class JointObservation(Observation):  # type: ignore[misc]
-    """Texts after a turn. `reward` is the sum of the rewards; `done` if no agent is left."""
+    """Texts after a reset or turn. A turn's `reward` is the sum of `rewards`."""
 
     agents: list[str]
     """Agents that act in the next turn."""
@@ -89,7 +89,7 @@ class GameState(State):  # type: ignore[misc]
 
 
 class GameSession(Environment):  # type: ignore[misc]
-    """OpenEnv's interface to one session, whose calls OpenEnv makes one at a time in a thread."""
+    """Environment of one OpenEnv session. `games` is name -> (game, initial state)."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -109,10 +109,11 @@ class GameSession(Environment):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
         **unknown: Any,
     ) -> JointObservation:
-        """Start an episode of `environment`; None is the current game, at first the first one.
+        """Start an episode of the game `environment`, and return the first texts.
 
-        `seed` and `options` are those of its reset; `episode_id` is only shown in `state`. Raises
-        EnvConfigError for an unknown game or argument.
+        None selects the current game, which is the first one until a reset names another. `seed`
+        and `options` are passed to the game's reset; `episode_id` is only shown in `state`. Raises
+        EnvConfigError for an unknown game or argument, and the errors of the game's reset.
         """
         if unknown:
             raise EnvConfigError(
@@ -135,7 +136,7 @@ class GameSession(Environment):  # type: ignore[misc]
     def step(
         self, action: JointAction, timeout_s: float | None = None, **unknown: Any
     ) -> JointObservation:
-        """Play a turn with all active agents' answers (else EnvError); ignore other arguments."""
+        """Play a turn; only `action` is used. EnvError unless exactly the active agents answer."""
         if self._env is None:
             raise EnvError("no episode is running in this session: call reset() first")
         seen, rewards, terminations, truncations, infos = self._env.step(action.actions)
@@ -149,13 +150,13 @@ class GameSession(Environment):  # type: ignore[misc]
 
     @property
     def state(self) -> GameState:
-        """Description of the current game, with `episode_id` (or None) and `step_count`."""
+        """Description of the current game, with its `episode_id` (or None) and `step_count`."""
         progress = {"episode_id": self._episode, "step_count": self._turns}
         state: GameState = self._games[self._name][1].model_copy(update=progress)
         return state
 
     def close(self) -> None:
-        """Close the environment, if there is one; the next reset makes another one."""
+        """Close the environment, if there is one. The next reset makes another one."""
         if self._env is not None:
             self._env.close()
             self._env = None
@@ -171,13 +172,13 @@ def _seen(env: Any, observations: Any, infos: Any, **others: Any) -> JointObserv
 
 
 class OwnRequests:
-    """ASGI middleware that refuses other sites' requests; `names` are further allowed hosts."""
+    """ASGI middleware that refuses requests unless `is_own_request` with the hosts `names`."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app, self._names = app, tuple(names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; answer one with a foreign Host or Origin header with status 421."""
+        """Pass a request on to `app`; answer with status 421 if Host or Origin is foreign."""
         app: ASGIApp = self._app
         if scope["type"] != "lifespan":
             sent = Headers(scope=scope)
@@ -206,7 +207,7 @@ def create_app(
         names: Host names of requests that are allowed in addition to `localhost` and addresses.
 
     Raises:
-        EnvConfigError: If a game cannot be made or has held-out levels, or an argument is wrong.
+        EnvError: If a game cannot be made or has held-out levels, or an argument is wrong.
     """
     if not games:
         raise EnvConfigError("create_app() was given no games: name at least one that is served")
@@ -237,7 +238,10 @@ def create_app(
 
 
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve until SIGINT or SIGTERM, which is raised again; EnvConfigError for a public host."""
+    """Serve until SIGINT or SIGTERM, which is raised again.
+
+    Raises SystemExit if the port is in use, and the errors of `configured`.
+    """
     uvicorn.Server(configured(app, host, port)).run()
 
 
@@ -260,7 +264,7 @@ def in_background(app: Any) -> Iterator[str]:
 
 
 def configured(app: Any, host: str, port: int) -> Any:
-    """Return uvicorn's configuration. Raises EnvConfigError if other machines reach the host."""
+    """Return uvicorn's configuration; EnvConfigError unless `host` is a loopback address."""
     if not is_loopback(host):
         raise EnvConfigError(
             f"host must be an address of this machine alone (127.0.0.1), got {shown(host)}: "

@@ -38,12 +38,11 @@ RULES = frozenset({
 
 
 class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
-    """An environment on a server, whose results equal the local environment's.
+    """Environment on a server, whose results equal those of the local environment.
 
-    The text view and the rules that policies read are those of the same environment made in this
-    process. Reading them raises EnvError if it cannot be made here, or if the server has another
-    release. If the session has ended, the next reset with a seed opens a new one. Constructor and
-    calls raise RemoteError if the server cannot be reached or refuses.
+    The text view and the rules that policies read are those of the same environment constructed in
+    this process. Reading them raises EnvError if this fails, or if the server has another release
+    of core-srl. Constructor, `reset` and `step` raise RemoteError if a call of the server fails.
     """
 
     render_mode = None
@@ -65,7 +64,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Same environment, made here once for texts; EnvError if impossible or releases differ."""
+        """Same environment in this process; EnvError if impossible or releases differ."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
@@ -89,7 +88,10 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Reset; return results by agent. A seed reopens an ended session, else RemoteError."""
+        """Start an episode; return observations and infos by agent. EnvError if this fails.
+
+        If the session has ended, a reset with a `seed` opens a new one; without, it fails.
+        """
         seed, given = reset_arguments(seed, options)
         request = pb.ResetRequest(session=self._session, seed=seed, options=pack(dict(given)))
         try:
@@ -125,7 +127,6 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return outcome
 
     def _open(self) -> Description:
-        """Open a session, store its id, return its description; RemoteError if either fails."""
         request = pb.OpenRequest(environment=self._name, options=pack(self._options))
         reply = self._server.call("Open", request)
         self._session = reply.session

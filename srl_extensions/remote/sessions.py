@@ -40,7 +40,7 @@ class SessionLimits:
     step_seconds: float = 30.0
     """Time limit of a step, a reset or an opening; a slower session ends."""
     threads: int = 4
-    """Number of calls that compute at once."""
+    """Maximum number of calls that compute at once; others wait."""
 
     def __post_init__(self) -> None:
         for limit in ("max_sessions", "threads"):
@@ -51,18 +51,18 @@ class SessionLimits:
 
 @dataclass(eq=False)
 class Session:
-    """One environment of a client; `env` is None until it is made."""
+    """One environment of a client; `env` is None until the environment is constructed."""
 
     id: str
     expires: float = 0.0
-    """Time at which the lease runs out, if no call uses the session."""
+    """Time of the server's clock at which the lease runs out, if no call uses the session."""
     env: Any = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while no call uses the session."""
 
 
 class Sessions:
-    """All sessions of a server. `clock` returns the time in seconds, for leases."""
+    """Sessions of a server, used in one event loop. `clock` returns seconds, for leases."""
 
     def __init__(self, limits: SessionLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
@@ -71,12 +71,13 @@ class Sessions:
         self._clock = clock
         self._threads = asyncio.Semaphore(limits.threads)
         self._expiry: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def open(self, make: Callable[[], tuple[Any, Any]]) -> tuple[str, Any]:
-        """Open a session of the environment that `make` returns with its description.
+        """Open a session and return its id and the description of its environment.
 
-        Returns the session's id and the description. Raises RemoteError if `max_sessions`
-        are open, or if `make`, called in a thread, fails or takes longer than `step_seconds`.
+        `make`, called in a thread, returns the environment and the description. Raises RemoteError
+        if `max_sessions` are open, or if `make` fails or takes longer than `step_seconds`.
         """
         if len(self.open_sessions) >= self.limits.max_sessions:
             raise RemoteError(
@@ -96,14 +97,15 @@ class Sessions:
         try:
             return session.id, await self._compute(session, begin)
         except BaseException:
-            self.open_sessions.pop(session.id, None)
+            self._discard(session)
             raise
 
     async def advance(self, session_id: str, act: Callable[[Any], Any]) -> Any:
         """Return `act(environment)` for a session, called in a thread.
 
-        Raises RemoteError if there is no such session, another call uses it, or `act` fails.
-        If `act` exceeds `step_seconds`, or raises an error other than EnvError, the session ends.
+        Raises RemoteError if there is no such session, another call uses the session, or `act`
+        fails. The session ends if `act` exceeds `step_seconds` or raises another exception than
+        EnvError.
         """
         session = self.open_sessions.get(session_id)
         if session is None:
@@ -120,17 +122,17 @@ class Sessions:
             return await self._compute(session, played)
         except RemoteError as refused:
             if refused.code in ("DEADLINE_EXCEEDED", "INTERNAL"):
-                self.open_sessions.pop(session_id, None)
+                self._discard(session)
             raise
 
     async def close(self, session_id: str) -> None:
-        """End a session and close its environment; ignore an unknown id."""
+        """End a session, if open; close its environment once a running call ends, if in time."""
         session = self.open_sessions.get(session_id)
         if session is not None:
             await self._close(session)
 
     async def end(self) -> None:
-        """End all sessions, and the search for expired ones."""
+        """End all sessions as `close`, and the search for expired ones."""
         if self._expiry is not None:
             self._expiry.cancel()
         for session in list(self.open_sessions.values()):
@@ -142,12 +144,19 @@ class Sessions:
         sessions = self.open_sessions.values()
         return [one for one in sessions if one.expires < now and one.idle.is_set()]
 
+    def _discard(self, session: Session) -> None:
+        self.open_sessions.pop(session.id, None)
+        task = asyncio.ensure_future(self._close(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
     async def _close(self, session: Session) -> None:
         self.open_sessions.pop(session.id, None)
         with suppress(RemoteError, TimeoutError):
             async with asyncio.timeout(self.limits.step_seconds):
                 await session.idle.wait()
-                await asyncio.shield(_start(lambda: session.env.close()))
+                if session.env is not None:
+                    await asyncio.shield(_start(session.env.close))
 
     async def _end_expired(self) -> None:
         while True:
@@ -156,12 +165,7 @@ class Sessions:
                 await self._close(session)
 
     async def _compute(self, session: Session, call: Callable[[], Any]) -> Any:
-        """Return the result of a call in a thread, once one is free.
-
-        The session is in use until the call returns, also if the caller is cancelled or `call` is
-        too slow: Python cannot end a thread. Raises RemoteError if the call fails, or takes longer
-        than `step_seconds`.
-        """
+        """Call in a thread and return the result; RemoteError if it fails or is too slow."""
         with ExitStack() as held:
             session.idle.clear()
             held.callback(self._release, session)
@@ -183,7 +187,7 @@ class Sessions:
 
 
 def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Call in a new thread; return a future, which raises RemoteError for every exception."""
+    """Call in a new thread; return a future, in which every exception is a RemoteError."""
     finished: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
     def work() -> None:
@@ -198,7 +202,6 @@ def _start(call: Callable[[], Any]) -> asyncio.Future[Any]:
 
 
 def _attempt(call: Callable[[], Any]) -> Any:
-    """Return the result of a call; exceptions become RemoteError ("INTERNAL" unless EnvError)."""
     try:
         return call()
     except RemoteError:

@@ -53,7 +53,8 @@ class ServerSettings(SessionLimits):
 
         Raises:
             RemoteError: If an environment is not served, or options are refused by the constructor,
-                name code or files, request too much or pictures, or select held-out levels.
+                are too large, name files or foreign code, request pictures, or select held-out
+                levels.
         """
         self._require(name)
         if options.get("render_mode") is not None:

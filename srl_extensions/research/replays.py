@@ -44,16 +44,16 @@ def with_gains(
 ) -> tuple[list[Game], int]:
     """Return `games` (the trajectories of `episodes`) with gains, and the number of replayed steps.
 
-    The gain of an action is its shaped, discounted reward-to-go, minus that of a replay in `env` in
-    which only this action is replaced: by the default action if `alternatives` is None, else on
-    average over the agent's legal actions, at most `alternatives` others, drawn with `rng`. Gains
-    are 0 for other agents than `agents` and without a choice. `game_of` builds the trajectories of
-    an episode. Raises TrainingError if a replay fails or gives other results than recorded.
+    The gain of an action is its discounted, shaped reward-to-go, minus that of a replay in `env`
+    with the default action instead. If `alternatives` is not None, the mean over all legal actions,
+    the recorded one included, is subtracted instead. At most `alternatives` others are replayed,
+    drawn with `rng`. Gains are 0 for agents not in `agents`, without a query of the policy, and
+    without another action. `game_of` builds the trajectories of an episode. Raises TrainingError if
+    a replay fails or differs from the record.
     """
     watched, replayed_steps = Watched(env), 0
 
     def gain(episode: Episode, game: Game, number: int, step: AgentStep) -> float:
-        """Return the gain of the action in `step`, a part of the episode's turn `number`."""
         nonlocal replayed_steps
         others = watched.others(step)
         weight = len(others) / (len(others) + 1)
@@ -102,8 +102,8 @@ def difference(section: Any, discount: float, scale: str) -> CreditScheme:
 
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`,
-    which are discounted. Divides by the deviation of all steps of the agent in the group, unless
-    `scale` is "none". `section` and `discount` are unused.
+    which are discounted. Divides by the standard deviation of all steps of the agent in the group,
+    plus 1e-4, unless `scale` is "none". `section` and `discount` are unused.
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
@@ -133,7 +133,7 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return a Credit of `scheme` (None: the learner's), which adds gains by replays of each round.
+    """Return a Credit with `scheme` that computes `Trajectory.gains` by replays of each round.
 
     Resets `env`. Raises ConfigError if `env` cannot be copied, or an action space is not Discrete.
     """
@@ -166,7 +166,7 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
 
 
 def check_copies(setting: str, env: Any) -> None:
-    """Reset `env`; raise ConfigError, which starts with `setting`, if `env` cannot be copied."""
+    """Reset `env`; raise ConfigError, which begins with `setting`, if `env` cannot be copied."""
     env.reset(seed=0)
     try:
         copied(env)

@@ -20,15 +20,15 @@ from srl_train.credit import (
 
 
 def role(section: Any, discount: float, scale: str) -> CreditScheme:
-    """Return the scheme that subtracts a moving average of the role's returns.
+    """Return the scheme that subtracts a moving average of the role's returns from each return.
 
     Role-conditioned advantage estimation (Liu et al. 2025, "SPIRAL", sec. 3.3). All steps of an
-    agent's episode share the advantage. Episodes are taken in order: all agents of a role are
-    compared with the average b, then b <- decay * b + (1 - decay) * mean of their returns. Each
-    environment that a round plays has its own averages. A new role starts with the mean of its
-    first round, where SPIRAL starts with 0.
+    agent in an episode share the advantage. In each episode in order, the advantage is the return
+    minus the average b of the agent's role. Then b <- decay * b + (1 - decay) * mean of the
+    returns of the role's agents in this episode. Agents without steps do not count. b starts as
+    the mean of the role's returns in its first round, where SPIRAL starts with 0.
 
-    State: role to average, or "environment role" to average if a round plays several environments.
+    State: role -> b. In multitask_v0, each environment has its own b, with key "environment role".
     `section.decay` is the decay, `discount` the discount per step; `scale` is unused.
     """
     decay = section.decay

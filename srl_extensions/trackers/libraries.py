@@ -14,37 +14,38 @@ from srl_train.errors import TrackerError
 
 @dataclass(frozen=True)
 class Opening:
-    """Arguments that open a new run in a tracking library, or continue `run_id` unless None."""
+    """Arguments to open a run in a tracking library."""
 
     config: LoggingConfig
     folder: Path
+    """Folder of the run."""
     name: str
     settings: Mapping[str, int | float | str]
     """Settings of the run by dotted name, such as "algorithm.name", without secrets."""
     step: int
-    """First step to log. A resumed run logs this step and later steps again."""
+    """Number of complete passes and rounds; 0 for a new run."""
     run_id: str | None = None
-    """Identifier of the run in the library, or None for a new run."""
+    """Identifier of the run to continue in the library, or None to open a new run."""
 
     def options(self, tracker: str) -> dict[str, Any]:
-        """Return a copy of `logging.tracker_options` of a tracker; {} without any."""
+        """Return a shallow copy of `config.tracker_options[tracker]`, or {} if missing."""
         return dict(self.config.tracker_options.get(tracker, {}))  # type: ignore[call-overload]
 
 
 @dataclass
 class TrackerRun:
-    """Run in one library. All calls come from one thread, and may raise any error."""
+    """Run in one library. Call its tracker in one thread only; any error may be raised."""
 
     tracker: Any
     """Tracker of `accelerate.tracking`."""
     run_id: str | None
     """Identifier with which the library continues the run, or None if it needs no identifier."""
     with_step: bool = False
-    """True if `step` is logged as a metric."""
+    """True to log the step as the metric `step`, not as the library's step."""
     last: dict[str, int] = field(default_factory=dict)
-    """Last logged step of each kind of record. Earlier steps are not logged again."""
+    """Kind of record -> last logged step. The sink skips steps up to this step."""
     failed: bool = False
-    """True after an error. When the sink is closed, the run then receives no more records."""
+    """True after an error. The sink continues to log until it is closed."""
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Log the metrics of a step in the library; its errors are raised."""
@@ -65,7 +66,8 @@ def _started(tracker: Any) -> Any:
 def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a run of TensorBoard in `config.directory`/`name`, or else in `folder`/tensorboard.
 
-    Older records from `step` on are hidden. TrackerError if `directory` of a new run has events.
+    Existing records of `step` and later steps are hidden; `run_id` and `settings` are unused.
+    Raises TrackerError if `step` is 0 and `config.directory`/`name` already contains events.
     """
     from accelerate.tracking import TensorBoardTracker
 
@@ -83,7 +85,7 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
 
 
 def wandb_run(opening: Opening) -> TrackerRun:
-    """Open a run of Weights & Biases, or continue `run_id`; `step` is the axis of all charts."""
+    """Open a run of Weights & Biases, or continue `run_id`; all charts use the metric `step`."""
     import wandb
     from accelerate.tracking import WandBTracker
 
@@ -107,7 +109,7 @@ def wandb_run(opening: Opening) -> TrackerRun:
 
 
 def trackio_run(opening: Opening) -> TrackerRun:
-    """Open a run of Trackio under a free name, or continue `run_id`, locally or in a Space."""
+    """Open a run of Trackio under a new name ("name-2" if taken), or continue `run_id`."""
     import trackio
     from accelerate.tracking import TrackioTracker
 
@@ -132,7 +134,7 @@ def trackio_run(opening: Opening) -> TrackerRun:
 
 
 def mlflow_run(opening: Opening) -> TrackerRun:
-    """Open a run of MLflow, or continue `run_id`, in this thread; may set the tracking URI."""
+    """Open a run of MLflow, or continue `run_id`; the option tracking_uri is set globally."""
     import mlflow
     from accelerate.tracking import MLflowTracker
 

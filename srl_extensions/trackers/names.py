@@ -30,7 +30,7 @@ _SECRET_IN_TEXT = re.compile(
 
 
 def of_round(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return name, such as "train/model_0/loss", -> number, from a row of metrics.jsonl."""
+    """Return "train/model_0/loss" and other names -> number, from a row of metrics.jsonl."""
     environment = dict(row["environment"])
     wins = environment.pop("winners")
     return dict(
@@ -47,14 +47,17 @@ def of_round(row: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_pass(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return name, such as "sft/model_0/loss", -> number, from a row of stages.jsonl."""
+    """Return "sft/model_0/loss" and other names -> number, from a row of stages.jsonl."""
     stage = row["stage"]
     whole = {"pass": row["pass"], "seconds": row["seconds"]}
     return dict([*_numbers(stage, whole), *_each(stage, row["models"])])
 
 
 def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Return name, "eval/reward" or, for `when` "after_sft", "eval/after_sft/reward", -> number."""
+    """Return metric name, such as "eval/reward", -> number, from an evaluation.
+
+    After a stage (`when` is "after_sft"), names begin with "eval/after_sft/".
+    """
     section = f"eval/{when}" if when.startswith("after_") else "eval"
     whole = dict(measured)
     models, agents = whole.pop("per_model"), whole.pop("per_agent", {})
@@ -70,7 +73,11 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 
 
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return `path`.KEY... -> number or cut text of each leaf of a tree, without secrets."""
+    """Return dotted name, which begins with `path`, -> number or text of each leaf of a tree.
+
+    Lists with mappings are trees. Leaves except numbers become texts of at most 1000 characters,
+    without secrets; a value with the name of a secret becomes "(left out)".
+    """
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
     if isinstance(tree, Mapping) and tree:
@@ -86,14 +93,17 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with "..." instead of credentials in URLs, passwords, keys and tokens."""
+    """Replace credentials in URLs, "Bearer ...", and values as in "token=..." by "..."."""
     text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
     text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
     return _SECRET_IN_TEXT.sub(r"\1\2...", text)
 
 
 def segment(name: str) -> str:
-    """Return a name cut to 80 letters, digits, "_.-", with "_" for others and before mere dots."""
+    """Replace each run of characters other than letters, digits and "_.-" by "_"; cut to 80.
+
+    An empty name, or a name that consists only of dots, then gets the prefix "_".
+    """
     plain = re.sub(r"[^\w.\-]+", "_", name)[:LONGEST_NAME]
     return plain if plain.strip(".") else f"_{plain}"
 
@@ -104,7 +114,6 @@ def _each(section: str, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tu
 
 
 def _numbers(section: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield (`section`/key/..., number) for each number or bool at any depth, also NaN."""
     for key, value in values.items():
         name = f"{section}/{_RENAMED.get(key, key)}"
         if isinstance(value, Mapping):

@@ -31,18 +31,18 @@ _LOG = logging.getLogger(__name__)
 
 
 class KnownRun(TypedDict):
-    """Run in a library, as recorded in trackers.json: id, and last step by kind of record."""
+    """Run in a library, as recorded in trackers.json."""
 
     run_id: Annotated[str, Field(pattern=r"^\w[\w .\-]*$", max_length=201)]
     last: dict[str, int]
-    """Last logged step of each kind of record."""
+    """Kind of record -> last logged step."""
 
 
 _STATE = TypeAdapter(dict[str, KnownRun], config=ConfigDict(extra="forbid", strict=True))
 
 
 def check(config: RunConfig) -> None:
-    """Raise TrackerError for the first configured tracker that is not installed."""
+    """Raise TrackerError for the first tracker of `config.logging` that is not installed."""
     for name in config.logging.trackers:
         with needed_by(f"logging.trackers: {name}", TrackerError):
             if find_spec(name) is None:
@@ -50,9 +50,10 @@ def check(config: RunConfig) -> None:
 
 
 def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
-    """Open the trackers (None without any); `step` counts complete passes and rounds, 0 if new.
+    """Open the configured trackers; return None if there are none.
 
-    Raises TrackerError if a tracker cannot be opened, or trackers.json is unusable.
+    `step` is the number of complete passes and rounds. 0 starts new runs, else runs recorded in
+    `folder`/trackers.json continue. Raises TrackerError as TrackerSink does.
     """
     if not config.logging.trackers:
         return None
@@ -68,16 +69,16 @@ def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
 
 
 class TrackerSink:
-    """All trackers of a run. If a tracker fails, a warning is logged and the run continues.
+    """All trackers of a run. If an open one fails, one warning is logged and the run continues.
 
     All calls of the libraries come from one thread, so that no round waits for a server.
     """
 
     def __init__(self, opening: Opening, passes: Mapping[str, int], rounds: int) -> None:
-        """Open all trackers with the arguments of `opening`.
+        """Open all trackers, with the run ids of trackers.json unless `opening.step` is 0.
 
-        Steps count the passes of each stage (`passes`, in the order of the stages), then `rounds`.
-        Raises TrackerError if a tracker cannot be opened, or trackers.json is unusable.
+        Steps count the passes of all stages (`passes`: stage -> number), then the `rounds`.
+        Raises TrackerError if a tracker cannot be opened, or trackers.json not read or written.
         """
         self._passes, self._rounds = passes, rounds
         self._path = opening.folder / FILE
@@ -92,14 +93,14 @@ class TrackerSink:
             raise
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Log the row of a pass, which has a `stage`, or of a round, in the thread; do not wait."""
+        """Queue the row of a pass (with `stage`) or of a round; steps logged before are skipped."""
         if "stage" in row:
             self._log(names.of_pass(row), row["stage"], row["round"])
         else:
             self._log(names.of_round(row), "train", sum(self._passes.values()) + row["round"])
 
     def write_evaluation(self, when: str, measured: Mapping[str, Any]) -> None:
-        """Log, in the thread, an evaluation of `when`: before, after_STAGE, round_N or after."""
+        """Queue an evaluation at its step; `when` is before, after_STAGE, round_N or after."""
         stages = list(self._passes)
         if when == "before":
             stages = []
@@ -113,7 +114,7 @@ class TrackerSink:
         self._log(names.of_evaluation(when, measured), "eval", step)
 
     def close(self) -> None:
-        """Log the pending records, end the runs, and wait for both."""
+        """Log pending records except those of failed runs, end all runs, and wait."""
         self._closing = True
         for name, run in self._runs.items():
             self._submit(name, run, run.tracker.finish)
@@ -124,8 +125,6 @@ class TrackerSink:
             self._submit(name, run, partial(self._record, run, numbers, kind, step))
 
     def _submit(self, name: str, run: TrackerRun, call: Callable[[], None]) -> None:
-        """Make a call in the thread; at the run's first error, warn and set `run.failed`."""
-
         def check(done: Future[None]) -> None:
             error = done.exception()
             if error is not None and not run.failed:
@@ -140,7 +139,7 @@ class TrackerSink:
     # The following methods run in the thread.
 
     def _start(self, opening: Opening) -> None:
-        """Open all trackers (after a resume, recorded runs), save their ids; else TrackerError."""
+        """Open all trackers (unless `step` is 0, recorded runs) and save their ids."""
         known = _read_state(self._path) if opening.step else {}
         for name in opening.config.trackers:
             own = known.get(name)
@@ -159,7 +158,6 @@ class TrackerSink:
             raise TrackerError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def _record(self, run: TrackerRun, numbers: Mapping[str, float], kind: str, step: int) -> None:
-        """Log and save a step later than its kind's last; skip a failed run while closing."""
         if step > run.last.get(kind, -1) and not (run.failed and self._closing):
             run.log(numbers, step)
             run.last[kind] = step

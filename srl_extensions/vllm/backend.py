@@ -38,7 +38,7 @@ PAUSE = 0.02
 
 @dataclass(frozen=True)
 class Served:
-    """Version of weights, and its name on the servers."""
+    """Version of weights, and the name under which servers hold this version."""
 
     version: ModelVersion
     name: str
@@ -46,8 +46,6 @@ class Served:
 
 @dataclass(frozen=True)
 class _Versioned:
-    """Request with the weights that were current when the request was made."""
-
     request: Request
     served: Served
     conversation: int | None
@@ -60,8 +58,8 @@ _Answers = asyncio.Future[list[Sampled]]
 class VLLMBackend:
     """Sampling backend of a base model and its adapters on the servers of a router.
 
-    Every publication calls `serve` with the new name of an adapter. An answer comes from the
-    version that was current at its request, and is marked with that version.
+    A publisher calls `serve` for each new version. An answer contains the version that was current
+    at its request; the weights of a whole model may be newer.
     """
 
     def __init__(
@@ -78,9 +76,9 @@ class VLLMBackend:
     ):
         """Create a backend for a base that the router's servers hold as `base`.
 
-        `name` is for records (None: `base`), `positions` the longest context in tokens (None: no
-        limit), `vocabulary` the number of token ids (None: the tokenizer's), `stop_ids` further ids
-        that end an answer, `chat_template_kwargs` arguments of the chat template.
+        `name` is the model's name in records (None: `base`), `positions` the most tokens of a
+        prompt with its answer (None: no limit), `vocabulary` the number of token ids (None: the
+        tokenizer's), `stop_ids` further ids that end an answer. Raises BackendError as ChatFormat.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions
@@ -99,23 +97,23 @@ class VLLMBackend:
     def serve(self, adapter: str | None, version: ModelVersion, served_as: str) -> None:
         """Switch new requests of `adapter` (None: the base) to the served name `served_as`.
 
-        All servers must have loaded `served_as`. Answers are marked with `version`; open requests
-        keep the version before.
+        All servers must have loaded `served_as` (not checked). Answers contain `version`; open
+        requests keep the version before.
         """
         with self._lock:
             self._served[adapter] = Served(version, served_as)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until a served name has no open requests."""
+        """Wait until no request for a served name is open; new requests extend the wait."""
         while self._open[served_as]:
             await asyncio.sleep(PAUSE)
 
     async def complete(self, request: Request) -> Completion:
-        """Return the completion, from one call with other requests for the same weights.
+        """Return the completion; concurrent requests with equal settings share calls.
 
         Raises:
-            BackendError: If the context leaves no room for the answer, the adapter or version is
-                not served, the answer contains tokens that the model lacks, or the call fails.
+            BackendError: If the context is empty or leaves no room for the longest answer, the
+                adapter or version is not served, the answer is invalid, or the call fails.
         """
         check_room(request, self.positions, self.name)
         trie = None
@@ -134,7 +132,6 @@ class VLLMBackend:
 
     @asynccontextmanager
     async def _counted(self, request: Request) -> AsyncIterator[Served]:
-        """Yield a request's weights, and count it as open; BackendError if they are not served."""
         with self._lock:
             served = self._served.get(request.adapter)
             if served is None:
@@ -153,7 +150,6 @@ class VLLMBackend:
                     del self._open[served.name]
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
-        """Send requests of equal settings in common calls; return (future, index in it) of each."""
         groups: dict[Any, list[int]] = {}
         for index, one in enumerate(batch):
             alike = one.served, one.request.sampling, one.request.answers
@@ -169,7 +165,6 @@ class VLLMBackend:
         return [places[index] for index in range(len(batch))]
 
     async def _call(self, group: Sequence[_Versioned]) -> list[Sampled]:
-        """Return the answers of one call, for requests that differ only in their contexts."""
         first, served = group[0].request, group[0].served
         answers, stop_ids = None, self.chat.stop_ids
         if first.answers is not None:
@@ -207,10 +202,10 @@ def check_vocabulary(sampled: Sampled, vocabulary: int, served_as: str) -> None:
 def completion(
     sampled: Sampled, request: Request, trie: TokenTrie | None, version: ModelVersion
 ) -> Completion:
-    """Return the Completion of a sampled answer, with the legal tokens by `trie` if given.
+    """Return a sampled answer as a Completion, with each token's legal ids if `trie` is not None.
 
-    At temperature 0, and for the only legal token, the log-probability is 0. Raises BackendError
-    for tokens that were not legal.
+    The log-probability is 0 at temperature 0, and for a token without a legal alternative. Raises
+    BackendError if the answer is not a complete answer of the trie.
     """
     logprobs, allowed, ended = sampled.logprobs, None, sampled.ended
     if trie is not None:

@@ -22,7 +22,7 @@ LOOK = 1.0
 
 
 def add_arguments(subparsers: Any) -> None:
-    """Add the command `models`, which calls the function `models`, to those of `srl serve`."""
+    """Add the command `models` to `subparsers`, with the function `models` as `serve`."""
     start = add_command(
         subparsers,
         "models",
@@ -37,7 +37,8 @@ def add_arguments(subparsers: Any) -> None:
 def models(args: argparse.Namespace) -> int:
     """Run a configuration's servers, print their addresses, return 0 at Ctrl-C or SIGTERM.
 
-    Raises ConfigError without `backend.managed`, ServingError if a server fails too often.
+    Raises ConfigError for an invalid file or one without `backend.managed`, and ServingError if a
+    server does not start or fails too often.
     """
     from srl_train.config.yaml_file import load
 

@@ -33,7 +33,7 @@ ANSWERS = "answers"
 
 @dataclass(frozen=True)
 class Sampled:
-    """One completion as it was sampled; `ended` is False if `max_tokens` cut it."""
+    """Completion as sampled by a server."""
 
     ids: tuple[int, ...]
     """At least one token; the last is a stop token if `ended`."""
@@ -44,10 +44,10 @@ class Sampled:
 
 
 class VLLMClient:
-    """Client of one server, on top of the SDK `openai`; its methods run in any event loop.
+    """Client of one server, on top of the SDK `openai`, for use in any event loop.
 
-    The SDK retries temporary failures. A server that stays unreachable, or whose engine is dead,
-    raises ServerUnavailable; every other failure raises BackendError.
+    The SDK retries temporary failures. All methods but `is_healthy` and `close` raise BackendError
+    on failure, in particular ServerUnavailable if the server is unreachable or its engine dead.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class VLLMClient:
     ) -> None:
         """Create the client of the server at `url`, such as http://127.0.0.1:8000.
 
-        The first request opens a connection. `deadline` is the time in seconds for all attempts of
-        a request. Raises BackendError if the SDK is not installed.
+        The first request opens a connection. `deadline` is the time limit in seconds of a request
+        with its retries. Raises BackendError if the SDK is not installed.
         """
         self.url = self.name = url.rstrip("/").removesuffix("/v1")
         with needed_by("a vLLM server", BackendError):
@@ -75,7 +75,7 @@ class VLLMClient:
         )
 
     async def models(self) -> list[str]:
-        """Return the served names: the base and its adapters; BackendError if the request fails."""
+        """Return the served names: the base and its adapters."""
         reply = await self._run("get", "/v1/models")
         try:
             return [str(one["id"]) for one in reply["data"]]
@@ -104,7 +104,7 @@ class VLLMClient:
 
         Raises:
             ServerUnavailable: If the server is unreachable or dead, or does not know `model`.
-            BackendError: For another failure or an invalid reply.
+            BackendError: After another failure or an invalid reply.
         """
         body = {
             "model": model,
@@ -135,21 +135,20 @@ class VLLMClient:
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Serve the PEFT adapter of `folder` (on the server's disk) as `name`.
 
-        `name` must be new, because it identifies cached prefixes. Raises BackendError if refused.
+        `name` must never have been used on the server, because it identifies cached prefixes.
         """
         body = {"lora_name": name, "lora_path": str(folder)}
         await self._run("post", "/v1/load_lora_adapter", body)
 
     async def unload_adapter(self, name: str) -> None:
-        """Unload an adapter without open requests, whose folder exists; BackendError if refused."""
+        """Unload an adapter; it must have no open requests, and its folder must still exist."""
         await self._run("post", "/v1/unload_lora_adapter", {"lora_name": name})
 
     async def update_weights(self, folder: Path) -> None:
         """Replace the base's weights by the safetensors files of `folder` (on the server's disk).
 
         Open requests end with the old weights, new ones wait, and the prefix cache is reset. After
-        a failure (BackendError) weights may be mixed, so the server stays paused until an update
-        succeeds.
+        a failure, weights may be mixed, and the server may stay paused until an update succeeds.
         """
         call = {"method": "publish_weights", "args": [str(folder)]}
         await self._run("post", "/pause?mode=wait")
@@ -163,9 +162,9 @@ class VLLMClient:
         A server may report that it is healthy until its first request ends the engine.
 
         Raises:
-            ServerUnavailable: If the server takes no connection, is not ready or has no engine.
+            ServerUnavailable: If the server takes no connection or its engine is dead.
             BackendError: If the server does not complete a token within `seconds` (None: the
-                deadline of requests).
+                deadline of requests), or refuses the request (RejectedError).
         """
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
@@ -175,7 +174,7 @@ class VLLMClient:
         _sampled(self.name, reply, model, 1, 1)
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return True if the engine runs, False if it failed, None without reply in `seconds`."""
+        """Return True if the engine runs, False for an error, None without reply in `seconds`."""
         request = self._client.get(f"{self.url}/health", cast_to=str, options={"max_retries": 0})
         try:
             await background_loop.await_(within(seconds, self.name, request))
@@ -186,16 +185,14 @@ class VLLMClient:
         return True
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; later requests fail."""
         await background_loop.await_(self._client.close())
 
     async def _run(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send a request, return JSON or text; BackendError if it fails, also at the deadline."""
         request = self._ask(method, path, body, **options)
         return await background_loop.await_(within(self._deadline, self.name, request))
 
     async def _ask(self, method: str, path: str, body: Any = None, **options: int) -> Any:
-        """Send a request, return JSON or text; BackendError, or its subclass ServerUnavailable."""
         if self._client.is_closed():
             raise BackendError(f"{self.name}: this client was closed")
         send = getattr(self._client, method)
@@ -215,8 +212,6 @@ class _Logprobs(BaseModel):
 
 
 class _Choice(BaseModel):
-    """Completion of a reply, whose types are not converted."""
-
     model_config = ConfigDict(strict=True)
     index: int
     token_ids: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]

@@ -29,7 +29,7 @@ NOT_INHERITED = (
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """Settings of one server of one base model and its adapters, on the CPU without `gpus`."""
+    """Settings of one vLLM server of a base model and its adapters."""
 
     model: str
     """Folder, or name on the hub."""
@@ -45,15 +45,15 @@ class ServerSpec:
     """Adapters loaded at the same time; 0 serves the base alone."""
     max_rank: int = 16
     memory_fraction: float | None = None
-    """Share of the memory of each GPU; None selects vLLM's own."""
+    """Share of the memory of each GPU; None selects vLLM's default. Unused on the CPU."""
     python: str = sys.executable
     """Interpreter of the environment that vLLM is installed in."""
     extra_arguments: tuple[str, ...] = ()
-    """Arguments after all others, which they override."""
+    """Arguments at the end of the command line, which override all others."""
 
     @property
     def url(self) -> str:
-        """Address of the server, "http://" with host and port."""
+        """Address of the server, such as http://127.0.0.1:8000."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -63,7 +63,7 @@ class ServerSpec:
 
 
 def program(python: str) -> str:
-    """Return a program's absolute path, from a path or a name on PATH; ServingError if none."""
+    """Return the absolute path of an executable, given by path or name; ServingError if missing."""
     found = shutil.which(python)
     if found is None:
         raise ServingError(
@@ -110,7 +110,11 @@ def arguments(spec: ServerSpec) -> list[str]:
 
 
 def environment(spec: ServerSpec, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return `inherited` minus Python's paths and torchrun's, plus vLLM's and GPU variables."""
+    """Return the environment variables of a server: `inherited` ones and settings of vLLM.
+
+    Variables of the trainer's Python and of torchrun are removed. `spec.gpus` are indices into
+    the GPUs of an inherited CUDA_VISIBLE_DEVICES; IndexError if it has fewer.
+    """
     kept = {
         name: value
         for name, value in inherited.items()

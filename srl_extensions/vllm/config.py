@@ -24,7 +24,7 @@ ADDRESS = re.compile(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?")
 
 
 class ManagedServersConfig(Section):
-    """Servers that the run starts, watches and ends; ConfigError for options that the run sets."""
+    """Servers that the run starts, watches and ends."""
 
     python: str | None = None
     """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
@@ -55,7 +55,7 @@ class ManagedServersConfig(Section):
 
 
 class VLLMBackendConfig(BackendSection):
-    """Section `backend` with vLLM servers: either `servers` or `managed` ones, else ConfigError."""
+    """Section `backend` of vLLM: either distinct `servers` or `managed`, else ConfigError."""
 
     SHARED_SERVERS: ClassVar = "srl_extensions.vllm.models:ServedModels"
     SAMPLERS: ClassVar = "srl_extensions.vllm.models:serve_models"
@@ -71,7 +71,7 @@ class VLLMBackendConfig(BackendSection):
     """Servers that the run starts itself, instead of `servers`."""
     max_divergence: Annotated[float, Field(gt=0)] = 0.1
     """Mean absolute difference in log-probability between sampler and trainer, over the tokens of
-    an update, at which training stops."""
+    an update's first optimizer step, above which training stops."""
     folder: str | None = None
     """Folder for published weights, which servers and Ray nodes on other machines must see under
     the same path. null takes a temporary folder."""
@@ -96,7 +96,7 @@ class VLLMBackendConfig(BackendSection):
 
     @property
     def divergence_limit(self) -> float:
-        """Mean absolute difference in log-probability, sampler to learner, at which a run ends."""
+        """Same value as `max_divergence`."""
         return self.max_divergence
 
     def check_run(self, config: RunConfig) -> None:

@@ -37,10 +37,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Member:
-    """One server of a fleet; `server` is None if the fleet is attached to it."""
+    """One server of a fleet."""
 
     client: VLLMClient
     base: str
+    """Served name of the base."""
     server: ModelServer | None = None
     """Process of the server; None for a server that the fleet is attached to."""
     up: bool = False
@@ -49,10 +50,10 @@ class Member:
 
 
 class Fleet:
-    """Servers that receive requests from `routers`, each for its base.
+    """Servers that receive the requests of `routers` (served base -> router).
 
-    A server that fails receives none until it is up again and the functions of `on_up` have loaded
-    the weights that it lost. Everything runs in the background loop of the process.
+    A server that fails receives no requests until it is up again, and the functions of `on_up` have
+    loaded the weights that it lost.
     """
 
     def __init__(
@@ -62,7 +63,11 @@ class Fleet:
         deadline: float,
         restarts: int = MAX_RESTARTS,
     ) -> None:
-        """Start or check the members and watch them; if one fails now, end all, raise its error."""
+        """Start or check all members, wait until they are ready, and watch them.
+
+        `concurrency`, `deadline` and `restarts` are as in `managed` and `attached`. If a member
+        fails, the started ones are ended and its error is raised.
+        """
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
             member.base: Router(deadline) for member in members
@@ -90,11 +95,12 @@ class Fleet:
         deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
-        """Return a fleet of servers that this call starts, once they are ready.
+        """Start servers, wait until all are ready, and return their fleet.
 
-        `concurrency` limits the open requests of each server; `deadline` the seconds that a request
-        waits for a server, and for its answer. `check` raises after more than `restarts` failures
-        of one server. Raises ServingError if a server does not become ready; all others end then.
+        `concurrency` limits the open calls of each server; `deadline` the seconds that a request
+        waits for a server, and then for its answer. After more than `restarts` failures of a
+        server, requests to its base fail and `check` raises. Raises ServingError if a server does
+        not become ready; all are ended then.
         """
         members = [
             Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
@@ -114,8 +120,8 @@ class Fleet:
         """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
         `concurrency` and `deadline` are those of `managed`. A server that fails is used again once
-        it answers, without limit. But if `restarts` is 0, the first failure of a server ends all
-        requests to its base, and `check` raises ServingError. Raises BackendError if a server
+        it answers, any number of times. If `restarts` is 0, requests to its base fail after its
+        first failure instead, and `check` raises ServingError. Raises BackendError if a server
         completes no token.
         """
         members = [
@@ -126,7 +132,7 @@ class Fleet:
         return cls(members, concurrency, deadline, restarts)
 
     def on_up(self, load: OnUp) -> None:
-        """Register `load(base, client)`, awaited before a server that is back receives requests."""
+        """Register `load(base, client)`, awaited each time before a server is used again."""
         self._on_up.append(load)
 
     def clients(self, base: str) -> list[VLLMClient]:
@@ -134,13 +140,13 @@ class Fleet:
         return [member.client for member in self.members if member.base == base and member.up]
 
     def check(self) -> None:
-        """Raise ServingError if a server failed more often than it may be restarted."""
+        """Raise ServingError if a server failed more often than `restarts` allow."""
         for task in self._tasks:
             if task.done():
                 task.result()
 
     def close(self) -> None:
-        """End the servers that were started, and wait; requests that wait for a server fail."""
+        """End the servers that were started, and wait; waiting and later requests fail."""
         background_loop.run(self._close())
 
     def __enter__(self) -> Fleet:
@@ -156,10 +162,10 @@ class Fleet:
         self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
 
     async def _keep_up(self, member: Member) -> None:
-        """Watch a server, and bring it back each time it fails.
+        """Watch a server; while it is down, send it no requests, and restart or await it.
 
-        A server that this fleet started is restarted; an attached one is polled until it answers.
-        A server that is down receives no requests. Raises ServingError if no restarts are left.
+        Only restarts of servers that the fleet started are counted. If none is left, closes the
+        router of the base and raises ServingError.
         """
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
@@ -190,11 +196,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a server's process ended, its engine died, or it hung for 60 seconds.
-
-        An attached server is down after the first request or check that fails, because another
-        process may restart it.
-        """
+        """Wait until a server ends or hangs, or an attached one fails a check or request."""
         client, server = member.client, member.server
         heard = time.monotonic()
         while time.monotonic() - heard < HANGS_AFTER:
@@ -210,7 +212,6 @@ class Fleet:
             await asyncio.sleep(LOOK)
 
     async def _bring_up(self, member: Member) -> None:
-        """Start a server, or check that it runs; load the weights, and open it to requests."""
         client, server = member.client, member.server
         if server is None:
             await client.check_ready(member.base)
@@ -239,7 +240,7 @@ class Fleet:
 
 
 async def wait_ready(server: ModelServer, client: VLLMClient, timeout: float) -> None:
-    """Wait until a server that was started has completed a token, for at most `timeout` seconds.
+    """Wait until a started server completes a token, for at most `timeout` seconds.
 
     Raises ServingError if the server ends, refuses the request or is not ready in time.
     """

@@ -20,9 +20,9 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(trainer: int, command: Sequence[str]) -> None:
-    """Run the command until it or the trainer ends, then end the process group; never return.
+    """Run the command until it or the trainer ends, then kill this process group; never return.
 
-    `trainer` is the parent's process id. Its end, or SIGTERM, leaves the server 5 seconds.
+    `trainer` is the id of the parent process. After its end or SIGTERM, the group ends in 5 s.
     """
     server: subprocess.Popen[bytes] | None = None
 

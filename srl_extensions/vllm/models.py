@@ -57,8 +57,9 @@ def token_facts(backend: HuggingFaceBackend) -> dict[str, Any]:
 class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
-    Raises ConfigError for missing programs, for adapters of several bases, and for an unusable
-    backend.folder. Nothing is loaded or started before `start`. `logs` is as in `open_fleet`.
+    The constructor finds the served bases and creates a folder for weights. `start` starts or
+    attaches to the servers; `close` ends them and removes the folder. `logs` is as in
+    `open_fleet`. Raises ConfigError for an unusable backend.folder, and errors of `served_bases`.
     """
 
     def __init__(
@@ -88,11 +89,10 @@ class ServedModels:
         self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
-        """Start or attach to the servers, set `facts` and `check`; `learners` is model -> `apply`.
+        """Start or attach to the servers, and set `facts` and `check` (`Fleet.check`).
 
-        Raises:
-            ServingError: If a server cannot be started.
-            BackendError: If a server cannot be reached.
+        `learners` maps each model to a function that runs functions in its learner's process
+        (`Apply`). Raises the errors of `open_fleet`.
         """
         self._learners = learners
         self._fleet = open_fleet(self._config, self._sources, self._logs)
@@ -107,15 +107,18 @@ class ServedModels:
         _, self._probe = next(iter(found.values()))
 
     def backends(self) -> dict[str, VLLMBackend]:
-        """Return new backends by model; `start` must be called first.
+        """Return model -> new backend; `start` must be called first.
 
-        With adapters, all names share one backend. They then include the opponent pools, and the
-        frozen models on the adapters' base.
+        With adapters, all models share one backend. The names then include the opponent pools, and
+        the frozen models on the adapters' base.
         """
         return _backends(self._fleet, self.facts, self._served)
 
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
-        """Return a function that opens Samplers at the servers, which `players` processes share."""
+        """Return a function that opens Samplers at the servers; call `start` first.
+
+        Each of `players` processes may call the function, and has its part of the open calls.
+        """
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:
             urls.setdefault(member.base, []).append(member.client.url)
@@ -125,7 +128,10 @@ class ServedModels:
         )
 
     def open_publisher(self, samplers: Mapping[str, VLLMBackend]) -> ServedPublisher:
-        """Return a publisher to `samplers` (by base); publish zero adapters of frozen models."""
+        """Return a publisher to `samplers` (served base -> backend); call `start` first.
+
+        Also publishes adapters of zeros for frozen models on the adapters' base.
+        """
         models = self._config.models
 
         def write(name: str, weights: Mapping[str, Tensor], *arguments: Any) -> Tensor:
@@ -162,7 +168,6 @@ def _attach(
     served: Mapping[str, str],
     concurrency: int,
 ) -> Samplers:
-    """Open a player's Samplers; ServerUnavailable if a server is down for 600 seconds."""
     latest = time.monotonic() + MAX_WAIT
     while True:
         try:
@@ -190,7 +195,6 @@ def _backends(
 
 
 def _facts_and_probe(module: Any, backend: Any, make_env: Any) -> tuple[dict[str, Any], list[int]]:
-    """Return `token_facts(backend)` and the last 64 token ids, or fewer, of a first prompt."""
     with closing(make_env()) as env:
         observations, infos = env.reset(seed=0)
         agent = env.agents[0]
@@ -215,8 +219,8 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
     Raises:
         ConfigError: For a missing interpreter, an unusable `backend.folder`, or adapters that
             have several bases.
-        ServingError: If a server cannot be started.
-        BackendError: If a model cannot be loaded, or a server cannot be reached.
+        ServingError: If a server cannot be started, or GPUs are missing.
+        BackendError: If a model cannot be loaded, or a running server completes no token.
     """
     make_env = start.make_env
     served = ServedModels(config, make_env, start.logs)
@@ -253,9 +257,9 @@ def section_of(config: RunConfig) -> VLLMBackendConfig:
 def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None = None) -> Fleet:
     """Start or attach to the servers of `sources` (served base -> folder or hub name).
 
-    `logs` is the folder for the logs of started servers, None one in the cache. Raises ServingError
-    if a server does not start, PlacementError as `server_specs`, and BackendError if a running
-    server is not reached.
+    Waits until all are ready. `logs` is the folder for logs of started servers (None: in the
+    cache). Raises ServingError if a server does not start, PlacementError for missing GPUs, and
+    BackendError if a running server completes no token.
     """
     backend = section_of(config)
     # Players in other processes would not notice that a whole model restarts from its base.
@@ -272,10 +276,11 @@ def open_fleet(config: RunConfig, sources: Mapping[str, str], logs: Path | None 
 def served_bases(
     config: RunConfig, make_env: Callable[[], Any], frozen: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return model -> folder or hub name, and served base -> folder or hub name that servers load.
+    """Return (model -> its first weights, served base -> weights that servers load).
 
-    `frozen` is name -> base of frozen models. For 'tiny', a variant that vLLM can serve is written
-    to the cache. Adapters share one base, and a whole model has its own. Raises ConfigError as
+    Weights are a folder or hub name. The first mapping includes `frozen` (name -> base). For
+    'tiny', a variant that vLLM can serve is written to the cache. Adapters share the served base
+    BASE; a whole model has its own, of its name. Raises ConfigError for `managed` servers as
     `check_python`, or if adapters have several bases, and BackendError for an unreadable adapter.
     """
     models, managed = config.models, section_of(config).managed
@@ -296,7 +301,7 @@ def served_bases(
 
 
 def check_python(managed: ManagedServersConfig) -> None:
-    """Raise ConfigError if `managed.python` is missing, or is None and this Python has no vLLM."""
+    """Raise ConfigError if `managed.python` is not found, or None and this Python has no vLLM."""
     if managed.python is None and importlib.util.find_spec("vllm") is None:
         raise ConfigError(
             "backend.managed.python: not given, and the trainer's own Python has no vLLM: give "
@@ -314,10 +319,10 @@ def server_specs(
     sources: Mapping[str, str],
     logs: Path | None = None,
 ) -> list[ServerSpec]:
-    """Return the settings of each server: one per replica of each base (`open_fleet`: `sources`).
+    """Return the settings of each server: `managed.replicas` for each base in `sources`.
 
-    Servers use `managed.gpus` (None: all of this machine), or the CPU if there are none. `logs` is
-    as in `open_fleet`. Raises PlacementError for GPUs that do not exist, or too few.
+    Servers use `managed.gpus` (None: all GPUs), or the CPU if there are none. `sources` and `logs`
+    are as in `open_fleet`. Raises PlacementError for missing or too few GPUs.
     """
     existing = find_gpus()
     used = [gpu for gpu in existing if managed.gpus is None or gpu.index in managed.gpus]

@@ -26,7 +26,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Placement:
-    """GPUs of one server, and the share of the memory of each; () and None select the CPU."""
+    """GPUs of one server, and the share of their memory; () and None select the CPU."""
 
     gpus: tuple[int, ...]
     """Indices; several share the layers (tensor parallelism); none is the CPU."""
@@ -35,7 +35,7 @@ class Placement:
 
 
 def find_gpus() -> list[Gpu]:
-    """Return the GPUs that this process may use; torch is imported only if there is a device."""
+    """Initialize CUDA and return the GPUs that torch finds; empty without any."""
     if not any(any(Path("/dev").glob(name)) for name in ("nvidia[0-9]*", "kfd", "dxg")):
         return []
     import torch
@@ -50,8 +50,9 @@ def find_gpus() -> list[Gpu]:
 def place(servers: int, gpus: Sequence[Gpu], *, each: int = 1) -> list[Placement]:
     """Return a placement for each server, on the CPU if there are no GPUs.
 
-    Servers are dealt to the GPUs in turn, `each` GPUs per server. Servers of a GPU receive equal
-    shares of its free memory, in all at most 0.9 of its memory. A share may be too small for vLLM.
+    Groups of `each` consecutive GPUs are assigned to servers in turn; GPUs may be shared or left
+    unused. Servers of a group receive equal shares of the free memory, at most 0.9 in all. The
+    GPU of the group with the smallest free share decides.
 
     Raises:
         PlacementError: If there are some GPUs, but fewer than `each`.

@@ -52,14 +52,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Publication:
-    """Version of weights on disk that servers load."""
+    """Version of weights in a folder, from which servers load this version."""
 
     version: ModelVersion
     served_as: str
     """Name in requests. The name of an adapter is never reused."""
     folder: Path
     expected: Tensor
-    """Log-probabilities (PROBES, vocabulary) of the learner."""
+    """Log-probabilities (PROBES, vocabulary) of the learner after each probe."""
 
     @property
     def is_whole(self) -> bool:
@@ -70,9 +70,10 @@ class Publication:
 class ServedPublisher(WeightPublisher):
     """Publisher of adapters to the servers of their base, or of whole models to their servers.
 
-    Every server loads a new version, and its log-probabilities are compared with the learner's
-    before the version answers. Older versions are unloaded once they have no open requests.
-    Servers that the fleet restarts load the weights again.
+    Every server that is up loads a new version, and its log-probabilities are compared with the
+    learner's. An adapter answers after this comparison only; a whole model is replaced at once.
+    Older adapters are unloaded once they have no open requests. Servers that were down load the
+    weights again.
     """
 
     def __init__(
@@ -87,12 +88,12 @@ class ServedPublisher(WeightPublisher):
         adapters: bool = True,
         keep: int = 0,
     ) -> None:
-        """Create a publisher of weights of type `dtype` for `samplers`, which are by name.
+        """Create a publisher for `samplers`, by name of a model, pool or frozen model.
 
-        Names are models, pools and frozen models: `adapters` of one base, or whole models. `write`
-        computes as `write_weights` does. Publications are subfolders of `folder`. Log-probabilities
-        are compared after prefixes of `probe` (token ids). `keep` past versions of each name stay
-        loaded. Any sampler with the attributes and methods of VLLMBackend used here is allowed.
+        All are `adapters` of one base, or all are whole models. `write` is described at Write.
+        Publications are subfolders of `folder`. Log-probabilities are compared after prefixes of
+        `probe` (8 token ids or more), with a tolerance for `dtype`. `keep` past versions of each
+        adapter stay loaded.
         """
         self.fleet, self.folder = fleet, folder
         self.answering: dict[str, Publication] = {}
@@ -107,11 +108,14 @@ class ServedPublisher(WeightPublisher):
         fleet.on_up(self._reload)
 
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
-        """Write and publish weights, and wait, unless this version answers already.
+        """Write and publish weights, unless this version of `name` is current.
+
+        Waits until new requests use the weights, and versions beyond `keep` have no open requests.
 
         Raises:
-            BackendError: If log-probabilities differ or no server loads the weights in time. An
-                adapter's version before continues to answer; a whole model's was replaced.
+            BackendError: If a server refuses the weights, log-probabilities differ, or no server
+                loads the weights within 600 seconds. An adapter's previous version continues to
+                answer; a whole model's may be replaced.
             ServingError: If a server failed too often (`Fleet.check`).
         """
         weights = {n: t.detach() for n, t in model_weights(tensors).items()}
@@ -129,11 +133,11 @@ class ServedPublisher(WeightPublisher):
         background_loop.run(self._publish(name, Publication(new, served_as, folder, expected)))
 
     def current(self, name: str) -> ModelVersion | None:
-        """Return the version that answers new requests of `name`, or None."""
+        """Return the version that answers new requests of `name`; None if none was published."""
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
-        """Unload all adapters, remove the folders of all publications, and wait for both."""
+        """Unload all adapters and remove the folders of all publications; log failures."""
         background_loop.run(self._close())
 
     async def _close(self) -> None:
@@ -144,7 +148,7 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version (else BackendError), switch to it, unload drained ones beyond `keep`."""
+        """Load a version, switch to it, and unload drained ones beyond `keep`."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:
@@ -162,7 +166,6 @@ class ServedPublisher(WeightPublisher):
             await self._forget(name, old)
 
     async def _reload(self, base: str, client: VLLMClient) -> None:
-        """Load a base's held versions, or a whole model's current one, on a restarted server."""
         async with self._changing:
             for name, held in self._versions.items():
                 if self._samplers[name].base == base and held:
@@ -172,11 +175,7 @@ class ServedPublisher(WeightPublisher):
                         await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
-        """Load a version on every server that is up; `_reload` loads the version on the others.
-
-        Raises BackendError if a server refuses the version, or none is up for 600 seconds, and
-        ServingError as `Fleet.check`.
-        """
+        """Load and check a version on all servers that are up; try for 600 seconds."""
         latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:
@@ -196,7 +195,6 @@ class ServedPublisher(WeightPublisher):
             await asyncio.sleep(PAUSE)
 
     async def _load(self, name: str, client: VLLMClient, new: Publication) -> None:
-        """Load a version on a server; BackendError if this fails or log-probabilities are wrong."""
         if new.is_whole:
             await client.update_weights(new.folder)
         elif new.served_as not in await client.models():
@@ -222,7 +220,6 @@ class ServedPublisher(WeightPublisher):
             )
 
     async def _forget(self, name: str, old: Publication) -> None:
-        """Unload an adapter from its servers (log errors), and remove the publication's folder."""
         clients = [] if old.is_whole else self.fleet.clients(self._samplers[name].base)
         for client in clients:
             try:

@@ -27,19 +27,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RoutedTask:
-    """Owner, size in tokens and common beginning of a request, which routing depends on."""
+    """Properties of a request that routing depends on."""
 
     owner: str
-    """Model that the request counts for."""
+    """Name of the model whose share of the servers the request uses."""
     cost: int = 1
-    """Size in tokens, the unit of shares."""
+    """Size in tokens."""
     prefix: Hashable = None
-    """Equal for requests with a common beginning, which then use one server's cache."""
+    """Equal for requests with a common beginning, which prefer one server; None for others."""
 
 
 @dataclass
 class OwnerStats:
-    """Counts of one owner's successful requests, and the score that `set_score` gave, or None."""
+    """Counts of one owner's successful requests, and the owner's score (`set_score`) or None."""
 
     done: int = 0
     tokens: int = 0
@@ -49,7 +49,7 @@ class OwnerStats:
 
 @dataclass(eq=False)
 class ServerState:
-    """One server: limit and counts of its requests, and the loop time until which it rests."""
+    """One server: limit, counts and state of its requests."""
 
     server: Any
     capacity: int
@@ -61,21 +61,20 @@ class ServerState:
 
     @property
     def up(self) -> bool:
-        """True unless the server was unavailable to the last request that ended."""
+        """False from a request that finds the server unavailable until one succeeds."""
         return self.rests_until == 0.0
 
 
 class Router(Generic[S]):
     """Router of requests to the servers of one base; a server is any object with a `name`.
 
-    Each server has a limit on open requests. When all are busy, the next request belongs to the
-    owner with the fewest tokens so far in proportion to its share. A request whose server fails
-    moves to another one, or waits for one. All methods except `set_score` and the counts must run
-    in one event loop.
+    Each server has a limit on open requests. If all are busy, the next request is that of the owner
+    with the fewest tokens so far in proportion to its share. A request whose server fails is sent
+    to another server, or waits. Methods except `set_score` must be called in one event loop.
     """
 
     def __init__(self, max_wait: float = MAX_WAIT) -> None:
-        """Create a router without servers, in which a request waits at most `max_wait` seconds."""
+        """Create a router without servers; `max_wait` is as in `run`."""
         self.owners = defaultdict[str, OwnerStats](OwnerStats)
         self._max_wait = max_wait
         self._states: dict[S, ServerState] = {}
@@ -102,16 +101,16 @@ class Router(Generic[S]):
         self._states.pop(server, None)
 
     def close(self) -> None:
-        """Fail all requests that wait for a server, and all later ones, with BackendError."""
+        """Fail waiting and later requests with BackendError; open calls continue."""
         self._closed = True
         for turn in self._waiting:
             if not turn.done():
                 turn.set_exception(BackendError("no server takes part any more"))
 
     def set_score(self, owner: str, score: float) -> None:
-        """Give an owner a share of tokens in proportion to exp(score), which is 1 without a score.
+        """Set an owner's share of tokens in proportion to exp(score); the default score is 0.
 
-        Raises ServingError if the score is not -10 to 10.
+        Raises ServingError if the score is not from -10 to 10.
         """
         if not abs(score) <= LARGEST_SCORE:
             raise ServingError(
@@ -120,13 +119,14 @@ class Router(Generic[S]):
         self.owners[owner].score = score
 
     async def run(self, task: RoutedTask, call: Callable[[S], Awaitable[T]]) -> T:
-        """Return the result of `call`, a function that sends the request `task` to a server.
+        """Wait for a free server and return `call(server)`, which sends the request `task`.
 
-        If `call` raises ServerUnavailable, the server rests for 1 s; a free one gets the request.
+        If `call` raises ServerUnavailable, the server receives no requests for 1 second, and `call`
+        is repeated with a free one. Other errors of `call` are raised.
 
         Raises:
-            BackendError: After `close`, after `max_wait` seconds without a server, after more than
-                5 failed attempts, and as raised by `call`.
+            BackendError: After `close`, after `max_wait` seconds without a server in one attempt,
+                or after 6 failed attempts.
         """
         owner, trouble = self.owners[task.owner], None
         for _ in range(MOST_MOVES + 1):
@@ -151,7 +151,6 @@ class Router(Generic[S]):
         ) from trouble
 
     async def _turn(self, task: RoutedTask) -> ServerState:
-        """Wait for a free server, count the request there, return its state; errors as `run`."""
         if self._closed:
             raise BackendError("no server takes part any more")
         turn: asyncio.Future[ServerState] = asyncio.get_running_loop().create_future()
@@ -177,7 +176,6 @@ class Router(Generic[S]):
             self._waiting.pop(turn, None)
 
     def _dispatch(self) -> None:
-        """Assign waiting requests to free servers; owners with fewest tokens per share first."""
         now = asyncio.get_running_loop().time()
         while True:
             states = list(self._states.values())

@@ -28,16 +28,16 @@ END_SECONDS = 4.0
 MARGIN = 5.0
 """Seconds that the launcher may take in addition to its GRACE."""
 LOG_BYTES = 256 * 1024
-"""Part of a log that is searched for the cause of a failure."""
+"""End of a log that is searched for the cause of a failure."""
 ERROR_LINE = re.compile(r"^(?:\(.*?pid=\d+\) )?(?:ERROR \S+ \S+ \[.*?\] )?([\w.]+Error: .*)$", re.M)
 """Last line of a traceback, also after the prefix of vLLM's own log lines."""
 
 
 class ModelServer:
-    """Server on this machine, in a process group that ends with this process."""
+    """Server on this machine, in a separate process group."""
 
     def __init__(self, spec: ServerSpec) -> None:
-        """Store settings and command, start nothing; ServingError if the interpreter is missing."""
+        """Prepare the command of `spec`; ServingError if `spec.python` is missing."""
         self.spec = spec
         name = re.sub(r"[^\w.-]", "_", spec.served_name)[:100]
         self.log = (spec.log_folder / f"{name}-{spec.port}.log").absolute()
@@ -54,8 +54,8 @@ class ModelServer:
     def start(self) -> None:
         """Start the process and append its output to `log`.
 
-        The kernel ends the server with the thread of this call, which must therefore live as long
-        as the server.
+        The kernel ends the server when the calling thread ends, so the thread must live as long as
+        the server.
 
         Raises:
             ServingError: If the port is in use, the server runs already or the log is not writable.
@@ -86,7 +86,7 @@ class ModelServer:
             )
 
     def stop(self) -> None:
-        """End the server, if it runs, and wait; open requests have 5 seconds."""
+        """End the server, if it runs, and wait; open requests have 5 seconds to complete."""
         if (process := self.process) is not None and self.alive():
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -94,10 +94,7 @@ class ModelServer:
         self.kill()
 
     def kill(self) -> None:
-        """End all processes of the last start; wait up to 4 seconds until the port is free.
-
-        Another thread may call this at the same time.
-        """
+        """Kill all processes of the last start; wait up to 4 seconds until the port is free."""
         process, self.process = self.process, None
         if process is None:
             return
@@ -110,10 +107,14 @@ class ModelServer:
             time.sleep(0.02)
 
     def cause_of_death(self) -> str:
-        """Return the first error, or the last lines, of the log since `start`, and its path."""
+        """Return the first error at the end of the log, else its last lines, and its path.
+
+        Reads the last LOG_BYTES, and only lines since `start`. Raises OSError if there is no log.
+        """
         with self.log.open("rb") as file:
-            file.seek(self._log_start)
-            text = file.read(LOG_BYTES).decode(errors="replace")
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._log_start, size - LOG_BYTES))
+            text = file.read().decode(errors="replace")
         if error := ERROR_LINE.search(text):
             cause = error[1]
         else:
@@ -127,7 +128,7 @@ def logs_folder() -> Path:
 
 
 def free_port(taken: Collection[int] = ()) -> int:
-    """Return a random free port, 10000 to 31999, not in `taken`; two runs rarely get the same."""
+    """Return a random free port from 10000 to 31999 that is not in `taken`."""
     while True:
         port = secrets.choice(PORTS)
         if port not in taken and is_free(port):
@@ -135,7 +136,7 @@ def free_port(taken: Collection[int] = ()) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Return True if the port of the loopback address can be bound."""
+    """Return True if the port of 127.0.0.1 can be bound, False for an invalid port too."""
     with socket.socket() as probe:
         # Servers set the same option, so connections that were just closed do not count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -60,16 +60,18 @@ ERROR_MODULES = ("srl_envs.errors", "srl_agents.errors", "srl_train.errors")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command `srl`, and print errors of this library in one line to stderr.
 
     Args:
         argv: Arguments. None uses those of the process, and sets `sys.excepthook`.
 
     Returns:
-        Exit code of the command (0: success), 1 (output's reader ended), 2 (error) or 130 (SIGINT).
+        Exit code of the command (0: success), or 2 for an error of this library or a missing extra,
+        130 after SIGINT, and 1 if the reader of the output has ended.
 
     Raises:
-        SystemExit: With code 143 after SIGTERM, 2 for wrong arguments, 0 after --help or --version.
+        SystemExit: With code 143 after SIGTERM in training, 2 for wrong arguments, and 0 after
+            --help or --version.
     """
     if argv is None:  # The console script.
         sys.excepthook = print_traceback
@@ -99,16 +101,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def print_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print a traceback to stderr, with control characters, such as of model output, escaped."""
+    """Print a traceback to stderr with control characters escaped; for `sys.excepthook`."""
     text = "".join(traceback.format_exception(kind, error, trace))
     print(printable(text), end="", file=sys.stderr)
 
 
 def status(program: str, command: str, run: Callable[[], int]) -> int:
-    """Call `run` and return its exit code, or 2 for an error of ERROR_MODULES or a missing extra.
+    """Call `run` and return its exit code, or 2 for an error of this library or a missing extra.
 
     The error is printed to stderr in one line that begins with `program`. The line of a missing
-    extra names the command and how to install the extra. All other exceptions are raised.
+    extra names the command and how to install the extra. Other exceptions are raised, as are errors
+    that occurred while one of them was handled.
     """
     handled = tuple(
         kind

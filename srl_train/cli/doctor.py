@@ -20,7 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print extras and devices; return 0 if core-srl and its extra `train` are installed, or 1."""
+    """Print extras, with install commands for missing ones, and devices.
+
+    Returns 0 if core-srl and all requirements of its extra `train` are installed, else 1.
+    """
     try:
         package = metadata.distribution("core-srl")
     except metadata.PackageNotFoundError:

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print environments and, with the extra `train`, names that settings allow; return 0."""
+    """Print environments and, if `train` is installed, names that settings allow; return 0."""
     from srl_agents.llm.backends.registry import BACKENDS
     from srl_envs import registry
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def print_table(title: str, rows: Mapping[str, str]) -> None:
-    """Print a title and the entries of `rows`, as two columns, to stdout."""
+    """Print `title` and a colon, then the names and values of `rows` in two columns."""
     width = max(map(len, rows), default=0)
     tell(f"{title}:")
     for name, value in rows.items():

@@ -25,7 +25,7 @@ class Notices(logging.Handler):
         self._command = command
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a log record, and the traceback of its exception, to stderr."""
+        """Print a record and its traceback to stderr, after "warning: " from level WARNING on."""
         warning = record.levelno >= logging.WARNING
         text = printable(record.getMessage(), multiline=False)
         lines = [f"{self._command}: {'warning: ' if warning else ''}{text}"]
@@ -39,9 +39,10 @@ class Notices(logging.Handler):
 def shown(
     *, quiet: bool, command: str = "srl", packages: Sequence[str] = PACKAGES
 ) -> Iterator[None]:
-    """Print log messages of `packages` to stderr in the block, from INFO, or WARNING if `quiet`.
+    """Print log messages of `packages` to stderr in the block, from level INFO on.
 
-    Each line begins with `command`. The levels of the loggers are restored after the block.
+    If `quiet`, the level is WARNING. Each message begins with `command`. The loggers are restored
+    after the block.
     """
     handler = Notices(command)
     levels = {name: logging.getLogger(name).level for name in packages}

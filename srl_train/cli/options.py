@@ -55,7 +55,10 @@ def add_command(commands: Any, name: str, purpose: str, **options: Any) -> argpa
 def add_list(
     parser: argparse.ArgumentParser, flag: str, metavar: str, what: str, dest: str | None = None
 ) -> None:
-    """Add a repeatable option with help text `what`; its value is a list of text, [] by default."""
+    """Add a repeatable option `flag` with the help text `what`.
+
+    Its value is a list of text, [] by default, in `dest` or the option's name.
+    """
     parser.add_argument(
         flag,
         dest=dest,
@@ -79,7 +82,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add the flag --trust, which allows the code, files and servers that records name."""
+    """Add --trust (False by default), which allows code, files and servers that records name."""
     text = (
         "import the code, read the files and query the servers that a run, checkpoint or record "
         "names; by default, only parts of this library are used"
@@ -88,7 +91,10 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_settings(parser: argparse.ArgumentParser) -> None:
-    """Add --temperature, --max-new-tokens, --constrained, --trust, --device and --threads."""
+    """Add --temperature, --max-new-tokens, --constrained, --trust, --device and --threads.
+
+    All are None by default, except --trust, which is False.
+    """
     add = parser.add_argument
     default = "(default: as in training, else"
     add("--temperature", type=float, help=f"sampling temperature {default} 1)")
@@ -119,7 +125,11 @@ def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    """Raise ConfigError for a number out of its range in _BOUNDS; ignore missing ones and None."""
+    """Raise ConfigError for a number in `args` that is out of its range.
+
+    Checked are episodes, samples, group_size, seed, threads, concurrency, timeout and retries,
+    unless absent or None.
+    """
     for name, (low, high) in _BOUNDS.items():
         value = getattr(args, name, None)
         if value is not None and not low <= value <= high:
@@ -133,9 +143,10 @@ def players_of(
 ) -> dict[str, str]:
     """Return agent -> player from the values `words` of the option `flag`.
 
-    A value is AGENT=PLAYER for one of `agents`, or PLAYER for all other agents of `default`, by
-    default all `agents`. Agents without a player are missing. Raises ConfigError for an unknown
-    agent, an agent with two players, two values without an agent, or one if `default` is empty.
+    A value AGENT=PLAYER is for one of `agents`. One value PLAYER is for all agents in `default` (by
+    default all `agents`) that no value AGENT=PLAYER names. Agents without a player are missing.
+    Raises ConfigError for an unknown agent, an agent with two players, two values PLAYER, or one
+    if `default` is empty.
     """
     shared: list[str] = []
     assigned: dict[str, str] = {}
@@ -165,7 +176,8 @@ def players_of(
 def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
     """Build a Resolver from parsed `args`, which have the options of `add_model_settings`.
 
-    Raises ConfigError if an option does not fit a player, UntrustedError for code without --trust.
+    Raises ConfigError if an option does not fit one of `players`, and UntrustedError if the
+    configuration of one requires --trust.
     """
     from srl_train.players import Resolver
 
@@ -181,7 +193,10 @@ def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> R
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Disable progress bars and tokenizers' threads; set torch's CPU threads unless None."""
+    """Disable transformers' progress bars; set TOKENIZERS_PARALLELISM to false unless set.
+
+    `threads` is the new number of torch's CPU threads; None keeps it.
+    """
     # For batches of a few short texts, the tokenizer's threads cost more than they save.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging

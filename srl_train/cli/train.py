@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add an optional config file, --out, --seed, --set (as `overrides`), --resume, --quiet."""
+    """Add the optional argument `config`, --out, --seed, --set, --resume and --quiet.
+
+    The values of --set are in `overrides`.
+    """
     add = parser.add_argument
     config = "YAML file of the configuration (default with --resume: config.yaml in --out)"
     add("config", nargs="?", type=Path, help=config)
@@ -29,9 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train or resume a run, print its summary in the main process, set `args.folder`, return 0.
+    """Train or resume a run, print its summary in the main process, and return 0.
 
-    Raises ConfigError without a configuration file, unless --resume and --out name a run.
+    Sets `args.folder` to the folder of the run. Raises ConfigError without a configuration file,
+    unless --resume and --out are given, and the errors of Trainer.
     """
     folder, config = _folder_and_config(args)
     args.folder = folder  # `srl_train.cli.main` reads it after an interrupt.

@@ -14,18 +14,17 @@ if TYPE_CHECKING:
 
 
 class BackendSection(Section):
-    """Base class of the section `backend`.
+    """Base class of the section `backend`: settings of a sampling backend for models in training.
 
-    Each sampling backend for models in training has a subclass whose `name` is a Literal. The class
-    attributes and properties are the facts that the rest of a run depends on.
+    Each backend has a subclass, whose `name` is a Literal.
     """
 
     CHOICE: ClassVar = "name"
     SAMPLERS: ClassVar[str]
-    """`module:function` that opens the samplers: (config, start: SamplerStart) -> Samplers
+    """`module:function` that opens the samplers: (RunConfig, SamplerStart) -> Samplers
     (srl_train.loading)."""
     SHARED_SERVERS: ClassVar[str | None] = None
-    """`module:class` of servers that players in other processes share
+    """`module:class` of servers that rollout workers of a cluster share
     (srl_extensions/cluster/README.md), or None for a backend without servers."""
     IN_PROCESS: ClassVar[bool] = True
     """True if models sample from the modules that learn, in the learner's process."""
@@ -35,14 +34,14 @@ class BackendSection(Section):
 
     @property
     def divergence_limit(self) -> float | None:
-        """Mean absolute difference of log-probabilities above which training stops, or None.
+        """Limit of the mean absolute difference in log-probability of sampler and learner.
 
-        The difference is that of sampler and learner. Here None, no limit: both are one module.
+        Training stops above this. None, the value unless overridden, is no limit.
         """
         return None
 
     def check_run(self, config: RunConfig) -> None:
-        """Raise ConfigError if another section does not work with this backend; here all do."""
+        """Raise ConfigError if other settings exclude this backend; here do nothing."""
 
 
 class TransformersBackendConfig(BackendSection):

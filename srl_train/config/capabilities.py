@@ -1,8 +1,7 @@
 """Combinations of settings that do not work together, in one table.
 
-Each part of a configuration states the facts that it brings about and the facts that it excludes.
-`check` refuses a configuration in which one part excludes a fact of another. Rules about values
-belong to the section of the value.
+`check` refuses a configuration in which one choice excludes a fact that another choice implies.
+Rules about values belong to the section of the value.
 """
 
 from __future__ import annotations
@@ -44,13 +43,14 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Part:
-    """One choice in a configuration, with the facts that it brings about or excludes."""
+    """Choice of a setting, with the facts (keys of FACTS) that it implies or excludes."""
 
     setting: str
-    """The choice, as an error message names it."""
+    """Description of the choice in error messages, as "opponent_pools"."""
     is_chosen: Callable[[RunConfig], object]
+    """Function whose result is true if a configuration makes the choice."""
     facts: str = ""
-    """Facts that the choice brings about, separated by spaces."""
+    """Facts that the choice implies, separated by spaces."""
     excludes: str = ""
     """Facts that the choice does not work with, separated by spaces."""
 
@@ -155,9 +155,9 @@ PARTS = (
 
 
 def check(config: RunConfig, *extra: Part) -> None:
-    """Raise ConfigError for the first two parts of a configuration that do not work together.
+    """Raise ConfigError for the first two choices in a configuration that exclude each other.
 
-    `extra` are parts that the configuration does not contain, see `PROCESSES` and `OBJECTS`.
+    `extra` are further choices, such as `PROCESSES` and `OBJECTS`, that it cannot contain.
     """
     chosen = [*extra, *(part for part in PARTS if part.is_chosen(config))]
     for one, other, fact in conflicts(chosen):
@@ -168,7 +168,7 @@ def check(config: RunConfig, *extra: Part) -> None:
 
 
 def conflicts(parts: list[Part]) -> Iterator[tuple[Part, Part, str]]:
-    """Yield (part, other part, fact) for each fact of the second part that the first excludes."""
+    """Yield (part, other part, fact) for each fact of the other part that the part excludes."""
     for one in parts:
         for other in parts:
             for fact in sorted(set(one.excludes.split()) & set(other.facts.split())):

@@ -15,14 +15,14 @@ class EngineSection(Section):
 
     CHOICE: ClassVar = "name"
     PARTS: ClassVar[str]
-    """`module:function` that loads the models: (config, rollout settings, matchmaking, folder of
-    server logs, model objects) -> srl_train.build.Parts."""
+    """`module:function` that loads the models: (RunConfig, RolloutSettings, Matchmaking, folder of
+    server logs or None, model objects by name) -> srl_train.build.Parts."""
 
     play_ahead: bool = False
     """If true, the next rounds are played while models still learn from earlier ones, at most
     updates.max_staleness updates behind (docs/training/asynchronous.md)."""
     in_flight: Annotated[int, Field(ge=1)] | None = None
-    """Maximum number of episodes played at the same time. null sets no limit."""
+    """Maximum number of concurrent episodes per process, or of all Ray workers. null: no limit."""
 
 
 class LocalEngineConfig(EngineSection):

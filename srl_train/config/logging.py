@@ -25,7 +25,7 @@ class LoggingConfig(Section):
     episodes: Annotated[int, Field(ge=0, le=MOST_EPISODES)] = 2
     """Number of sample episodes per file. 0 writes none."""
     evaluation_episodes: Annotated[int, Field(ge=0, le=MOST_EPISODES)] = 64
-    """Number of episodes of each evaluation, before and after training. 0 disables evaluations."""
+    """Number of episodes per evaluation, before and after training, and after stages. 0: none."""
     trackers: Annotated[tuple[TrackerName, ...], Field(strict=False)] = ()
     """Experiment trackers that receive the metrics: a list of `tensorboard`, `trackio`, `wandb` and
     `mlflow` (docs/training/trackers.md)."""

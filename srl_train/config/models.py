@@ -50,7 +50,7 @@ class SamplingConfig(Section):
     all models are `tiny`, else 32."""
 
     def build(self) -> Sampling:
-        """Return the settings as a Sampling, the argument of policies and sampling backends."""
+        """Return the settings as srl_agents.llm.sampling.Sampling, for policies and backends."""
         return Sampling(**dict(self))
 
 
@@ -138,7 +138,7 @@ class ModelsConfig(Section):
 
     @property
     def bases(self) -> dict[str, str]:
-        """Mapping from model name to base, in the order of the models' numbers."""
+        """Mapping from model in training to its base, in the order of the models' numbers."""
         bases = (self.base,) * self.count if isinstance(self.base, str) else self.base
         return dict(zip(self.names, bases, strict=True))
 
@@ -149,7 +149,7 @@ class ModelsConfig(Section):
 
     @property
     def per_agent(self) -> dict[str, Sampling]:
-        """Mapping from agent to sampling arguments, for the agents of agent_sampling."""
+        """Mapping from agent to Sampling, for agents in agent_sampling only."""
         return {agent: section.build() for agent, section in self.agent_sampling.items()}
 
 
@@ -167,15 +167,15 @@ class PoolConfig(Section):
     draw_each: Literal["round", "group"] = "round"
     """Episodes for which a snapshot is drawn: all of a round, or one group."""
     nash_episodes: Annotated[int, Field(ge=1, le=MOST_EPISODES)] = 16
-    """Number of episodes of a new snapshot against each other snapshot, on each side."""
+    """Number of episodes of a new snapshot against each other one, on each side, for `nash`."""
 
 
 def with_seated_models(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a run's configuration with a frozen model for each base that `seats` names directly.
 
-    The frozen model is named "frozen_BASE", also in `seats`. 'tiny' and names with '/' or ':' are
-    bases, except for scripted policies 'module:Class'. `tree` is plain data or has sections as
-    objects, and is not changed. Raises ConfigError if two models would have the same name.
+    'tiny' and names with '/' or ':' are bases, except for scripted policies 'module:Class'. In the
+    result, `seats` and models.frozen_models have names such as "frozen_tiny". `tree` is not
+    changed. Raises ConfigError if two models would have the same name.
     """
     seats, models = tree.get("seats"), tree.get("models", {})
     if not isinstance(seats, Mapping) or not isinstance(models, Mapping | Section):
@@ -205,8 +205,8 @@ def check_players(
 ) -> None:
     """Raise ConfigError if a frozen model or pool has the name of another player, or no agent.
 
-    `seats` is agent -> player, `models` names those in training, and `sections` is dotted section
-    -> names that it defines. Scripted policies and model_<number> are players, too.
+    `seats` is agent -> player, `models` has the models in training, and `sections` is dotted name
+    of a section -> frozen models or pools in it. Other players are scripted policies and model_<i>.
     """
     taken = {*models, *POLICIES}
     for section, players in sections.items():
@@ -223,4 +223,5 @@ class MatchmakingConfig(Section):
 
     name: Literal["fixed", "rotating", "uniform", "round_robin"] = "fixed"
     """Assignment of models to agents: in order (`fixed`), in order and shifted by one agent per
-    group (`rotating`), or drawn for each group (docs/training/populations.md)."""
+    group (`rotating`), drawn for each group (`uniform`), or in a balanced schedule (`round_robin`;
+    docs/training/populations.md)."""

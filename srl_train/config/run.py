@@ -69,13 +69,13 @@ class RolloutConfig(Section):
 
 
 class CheckpointsConfig(Section):
-    """Intervals and number of checkpoints."""
+    """Intervals between checkpoints, and number of checkpoints that are kept."""
 
     every: Annotated[int, Field(ge=0)] = 10
     """Number of rounds between two checkpoints. 0 saves by every_minutes and at the end only."""
     every_minutes: Annotated[float, Field(ge=0)] = 5.0
     """Number of minutes since the last checkpoint after which the end of a round saves one. 0 saves
-    by every only."""
+    by every and at the end only."""
     keep: int = 10
     """Number of newest checkpoints to keep, 1 or more. -1 keeps all."""
 
@@ -88,7 +88,7 @@ class CheckpointsConfig(Section):
 
 
 class RunConfig(Section):
-    """Configuration of a training run."""
+    """Configuration of a training run: the sections and settings of its YAML file."""
 
     environment: EnvironmentConfig = EnvironmentConfig()
     """Environment in which the models are trained."""
@@ -115,7 +115,7 @@ class RunConfig(Section):
     """Episodes of a round."""
     preset: PresetName | None = None
     """Published algorithm whose settings are the defaults of `algorithm`, `credit` and `rollout`
-    (docs/training/credit.md). null keeps the defaults listed here."""
+    (docs/training/credit.md)."""
     credit: CreditConfig = PlainCredit()
     """Credit scheme, which assigns the rewards of an episode to its steps."""
     algorithm: AlgorithmConfig = GrpoConfig()
@@ -132,8 +132,7 @@ class RunConfig(Section):
     logging: LoggingConfig = LoggingConfig()
     """Progress lines, sample episodes, evaluations and trackers of a run."""
     rounds: Annotated[int, Field(ge=0, le=seeding.MOST_ROUNDS)] = 20
-    """Number of training rounds, each with rollout.groups_per_round x rollout.group_size episodes
-    and the updates of all models. 0 is allowed with `sft` or `dpo`."""
+    """Number of training rounds: episodes, then updates. 0 is allowed with `sft` or `dpo`."""
     max_failed_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Maximum fraction of failed episodes in a round, 0 to 1, above which the run stops."""
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] = 1
@@ -183,18 +182,18 @@ class RunConfig(Section):
 
     @property
     def stages(self) -> dict[str, StageConfig]:
-        """Mapping from configured stage ("sft", "dpo") to section, in order of execution."""
+        """Mapping from name of a configured stage ("sft", "dpo") to section, in execution order."""
         sections = {name: getattr(self, name) for name in STAGES}
         return {name: section for name, section in sections.items() if section is not None}
 
     @property
     def records_states(self) -> bool:
-        """True if the learner of a model reads joint states, which episodes must then record."""
+        """True if the learner of any model reads joint states, which episodes must then record."""
         return any(section.reads_states for section in self.learned_by.values())
 
     @property
     def sample_budget(self) -> Mapping[str, int]:
-        """Mapping from model to number of samples per update, for models with a budget."""
+        """Mapping from model to its samples per update; other models update after each round."""
         updates = self.updates
         return updates.sample_budget if isinstance(updates, AsynchronousConfig) else {}
 

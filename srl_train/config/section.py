@@ -32,8 +32,8 @@ RENAMED = {
 class Section(BaseModel):
     """Base class of configuration sections, which are frozen and strictly validated.
 
-    The constructor raises ConfigError for the first wrong value. If one field (CHOICE) decides
-    which other fields a section has, each choice is a class, and the classes share a base class.
+    The constructor raises ConfigError for wrong or unknown settings. If one field decides which
+    others a section has, CHOICE is its name, and each choice is a class with a common base class.
     """
 
     model_config = ConfigDict(
@@ -68,22 +68,22 @@ class Section(BaseModel):
         return tree
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a copy with changed fields, as `replaced(rounds=30)`; ConfigError if wrong."""
+        """Return a changed copy, as `replaced(rounds=30)`. Raises ConfigError for a wrong value."""
         return type(self)(**{**dict(self), **changes})
 
 
 class Deferred:
-    """Annotation of a field whose section class is imported when a configuration needs it.
+    """Annotation of a field whose section class is imported when a configuration is validated.
 
-    `target` is its `module:class`, or a table of modules whose SECTION is a class. The setting
-    `name` then selects the entry of the table.
+    `target` is `module:class`, or a PluginTable of modules with the class as SECTION. The setting
+    `name` of the section then selects the entry of the table.
     """
 
     def __init__(self, target: str | PluginTable[Any]) -> None:
         self._target = target
 
     def kinds(self) -> list[type[Section]]:
-        """Import and return all allowed section classes."""
+        """Import and return all section classes that the field allows."""
         if isinstance(self._target, str):
             return [resolve_name(self._target)]
         modules = [self._target.load(name) for name in self._target]
@@ -113,27 +113,27 @@ class Deferred:
 
 
 def chosen_by(choice: str, default: str) -> BeforeValidator:
-    """Return a validator that sets the field `choice` of a mapping to `default` if absent."""
+    """Return a validator that adds the key `choice`, with the value `default`, if it is absent."""
     return BeforeValidator(
         lambda tree: {choice: default, **tree} if isinstance(tree, Mapping) else tree
     )
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return "did you mean 'x'?" if a known name is similar, else "allowed:" with all names."""
+    """Return "did you mean 'x'?" if a known name is similar, else "allowed:" and all names."""
     names = list(known)
     found = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     return f"did you mean {found[0]!r}?" if found else f"allowed: {', '.join(names)}"
 
 
 def shown(value: object, written: Any = repr) -> str:
-    """Return `written(value)` as one escaped line; beyond LONGEST characters "..." follows."""
+    """Return `written(value)` in one line, escaped, and cut with "..." after 80 characters."""
     text = printable(written(value), multiline=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def one_line(error: ValidationError, tree: Any, path: str = "") -> str:
-    """Return pydantic's most deeply nested fault in one line: setting, allowed and given value.
+    """Return an error's most deeply nested fault in one line: setting, allowed and given value.
 
     `tree` is the validated data, and `path` its dotted name within the configuration.
     """

@@ -15,7 +15,7 @@ class StageConfig(OptimizerConfig):
     """Base class of the sections `sft` and `dpo`: stages that learn from data before the rounds."""
 
     RUNNER: ClassVar[str]
-    """`module:class` that runs the stage (see `Trainer.train_stages`)."""
+    """`module:class` that runs the stage, a context manager with a method `train_pass`."""
 
     data: Names = ()
     """JSON Lines files of the training data. An empty list plays episodes instead."""
@@ -23,7 +23,7 @@ class StageConfig(OptimizerConfig):
     """Number of passes over the data. The update strategy is applied after each pass."""
 
     def check_group_size(self, size: int) -> None:
-        """Raise ConfigError if groups of `size` episodes do not fit the stage; here all fit."""
+        """Raise ConfigError if groups of `size` episodes do not fit the stage; here do nothing."""
 
 
 Sft = Annotated[StageConfig, Deferred("srl_extensions.offline.config:SftConfig")]

@@ -24,7 +24,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> RunCon
 
     Args:
         path: YAML file.
-        overrides: Values by dotted name, such as {'algorithm.learning_rate': 1e-3}; None for none.
+        overrides: Values by dotted name, as {'rounds': 5}, which replace those of the file.
 
     Returns:
         Validated configuration.
@@ -57,7 +57,7 @@ def from_tree(tree: Any, overrides: Mapping[str, Any] | None = None) -> RunConfi
 
 
 def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
-    """Build a section of type `kind` from plain data.
+    """Build a section of the class `kind` from the mapping `tree`.
 
     Raises ConfigError for a wrong setting; `path` is the dotted name of the section in the message.
     """
@@ -68,7 +68,7 @@ def section_from_tree(kind: type[Kind], tree: Any, path: str) -> Kind:
 
 
 def to_tree(config: Any) -> Any:
-    """Return a configuration or section as plain data; `from_tree` rebuilds a configuration."""
+    """Return a configuration (or section) as nested plain data, which `from_tree` reads."""
     if isinstance(config, Section):
         config = dict(config)
     if isinstance(config, Mapping):
@@ -79,7 +79,7 @@ def to_tree(config: Any) -> Any:
 
 
 def dump(config: RunConfig) -> str:
-    """Return the configuration as YAML text, in the order of its fields."""
+    """Return the configuration, defaults included, as YAML text in the order of its fields."""
     return yaml.safe_dump(to_tree(config), sort_keys=False)
 
 

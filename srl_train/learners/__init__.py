@@ -14,5 +14,4 @@ ALGORITHMS = PluginTable(
     ConfigError,
 )
 """Algorithms of training rounds: name to a module with a `SECTION`, the class of the section
-`algorithm`. It is a subclass of srl_train.config.learning.learners.SurrogateConfig, whose `LEARNER`
-names the learner."""
+`algorithm`, a subclass of srl_train.config.learning.learners.SurrogateConfig."""

@@ -1,8 +1,4 @@
-"""The Learner protocol: one trainable model and its optimizer, stepped from outside.
-
-Update strategies work on the gradients of all models between `compute_gradients` and
-`apply_gradients`.
-"""
+"""The Learner protocol: one trainable model and its optimizer, stepped from outside."""
 
 from __future__ import annotations
 
@@ -20,16 +16,16 @@ LEARNER_ONLY = "critic."
 
 
 def model_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the named tensors that samplers need, all but those of the learner ("critic.")."""
+    """Return the tensors that samplers need: all except names that start with "critic."."""
     return {name: tensor for name, tensor in weights.items() if not name.startswith(LEARNER_ONLY)}
 
 
 class Learned(NamedTuple):
-    """Result of one update: metrics by name, and the optimizer steps that were skipped."""
+    """Result of one update: metrics (see `end_update`) and skipped steps."""
 
     metrics: Mapping[str, float]
     left_out: Sequence[tuple[int, str]]
-    """Skipped optimizer steps: (number, parameter with a gradient that is not finite)."""
+    """Skipped steps: (number from 0, first parameter whose gradient is not finite)."""
 
 
 class Learner(Protocol):
@@ -39,7 +35,11 @@ class Learner(Protocol):
     """model_0, model_1, ..."""
 
     def learn(self, samples: Sequence[TokenSample], seed: int, version: int) -> Learned:
-        """Run `begin_update`, all steps and `end_update`; return metrics and skipped steps."""
+        """Run a whole update, and return its metrics and skipped steps.
+
+        These are `begin_update`, all optimizer steps and `end_update`, with their errors. A step
+        whose gradient is not finite is skipped.
+        """
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Start one update and return the number of its optimizer steps.
@@ -47,40 +47,48 @@ class Learner(Protocol):
         Args:
             samples: Samples in contiguous groups of equal size.
             seed: Seed of all randomness in the update.
-            version: The model's update count. Samples may come from older versions.
+            version: The model's update count. Samples may have older versions.
+
+        Raises:
+            TrainingError: If the learner cannot divide the samples into its steps.
         """
 
     def compute_gradients(self) -> dict[str, Tensor]:
-        """Return the next step's unclipped gradients by name. TrainingError: loss not finite."""
+        """Return the next step's unclipped gradients by name, of all parameters that have one.
+
+        The weights are unchanged. Raises TrainingError if the loss is not finite.
+        """
 
     def apply_gradients(self, gradients: Mapping[str, Tensor] | None) -> None:
-        """Clip by norm, then step optimizer and scheduler once; None makes neither step."""
+        """Step optimizer and schedule with clipped copies of the gradients; None makes no step."""
 
     def end_update(self) -> dict[str, float]:
-        """End the update, and return metric -> its mean over the update's steps."""
+        """End the update, and return each metric's mean over the values that it recorded."""
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the trainable parameters by name: the live tensors, detached."""
+        """Return the trainable parameters by name: detached tensors that change with training."""
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Copy values, by parameter name, into the trainable parameters; others are unchanged."""
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy values, by parameter name, into the reference model, if there is one."""
+        """Copy values of all parameters, by name, into the reference model, if any."""
 
     def save_model(self, folder: Any) -> None:
-        """Write the model into `folder` in the format of transformers, or as a PEFT adapter."""
+        """Write the model, for transformers or PEFT, and its tokenizer into the folder."""
 
     def state(self) -> dict[str, Any]:
-        """Return everything that training changes, with live tensors.
+        """Return everything that training changes, with tensors that are not copied.
 
         The entries are "weights", "optimizer" (its state_dict), "counters" (the schedule's position
-        and step counts as plain data) and "reference" (the weights of the reference model; empty
-        without one).
+        and step counts as plain data) and "reference" (weights of the reference model, or {}).
         """
 
     def refuse_state(self, state: Mapping[str, Any]) -> None:
-        """Raise ValueError unless `load_state` can load the state; change nothing."""
+        """Raise ValueError if `load_state` could not restore `state`; change nothing."""
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a result of `state`; without "weights" or "reference", these are kept."""
+        """Restore a result of the method `state`, or its entries "optimizer" and "counters".
+
+        Without "weights" or "reference", these are unchanged.
+        """

@@ -1,9 +1,7 @@
 """Log-probabilities of the tokens that a model chose.
 
-Most of a completion is text of the environment, and at a large vocabulary the output head costs
-more than all layers below it. Therefore the hidden states of the chosen tokens are selected before
-the head, and for choices among few ids the head computes only the logits of these ids. Both happen
-inside the model's forward: its logit scaling applies, and DDP and FSDP see one pass.
+At a large vocabulary the output head costs more than all layers below it. It therefore computes
+only the logits of chosen tokens, and for choices among few ids only those of these ids.
 """
 
 from __future__ import annotations
@@ -27,17 +25,20 @@ Choices = Sequence[tuple[int, int, Allowed]]
 
 
 class LogProbs(NamedTuple):
-    """Log-probabilities and entropies of N chosen tokens (N,), or (B, T) with 0 for all others."""
+    """Log-probabilities and entropies of the tokens that a model chose.
+
+    The shape is (N,) for N chosen tokens, or (B, T) with 0 for all other tokens.
+    """
 
     logps: Tensor
     entropies: Tensor | None
-    """None for a reference model with free choices, whose head returns no entropies."""
+    """None if the fused head returned no entropies, as in a reference model."""
     aux_loss: Tensor | None
-    """Load-balancing loss of a mixture of experts, if requested."""
+    """Load-balancing loss of a mixture of experts; None if not requested."""
 
 
 def choices_of(sample: TokenSample) -> list[tuple[int, Allowed]]:
-    """Return (completion position, allowed ids, or None for all) of each token with mask 1."""
+    """Return (index in the completion, allowed ids or None for all) of each token with mask 1."""
     allowed = sample.allowed or (None,) * len(sample.mask)
     return [(t, ids) for t, ids in enumerate(allowed) if sample.mask[t]]
 
@@ -55,13 +56,21 @@ def answer_log_probs(
     temperature: float,
     aux_loss: bool,
 ) -> LogProbs:
-    """Return LogProbs (B, T) of the completions, with 0 at tokens that the model did not choose.
+    """Return LogProbs (B, T) of the completions.
 
-    `input_ids` (B, P + T) are the prompts and completions of the samples, with `length` T. `model`
-    has TRL's fused head for `temperature` and contains the PreTrainedModel `unwrapped`. The
-    probability of a token that was chosen among some ids is normalized over these ids. If answers
-    have separate contexts, `rows_at_once` of them are read at once, padded with `pad_id`.
-    `aux_loss` requests the load-balancing loss.
+    The probability of a token that was chosen among some ids is normalized over these ids.
+
+    Args:
+        model: Wrapped or plain model, with TRL's fused head for `temperature`.
+        unwrapped: The PreTrainedModel in it.
+        input_ids: Prompts, padded on the left, and completions of the samples (B, P + T).
+        attention_mask: 0 for padding, else 1 (B, P + T).
+        samples: B samples.
+        length: T.
+        pad_id: Id for padding, used if samples have `contexts`.
+        rows_at_once: Number of answers in a forward pass, if samples have `contexts`.
+        temperature: Divisor of the logits.
+        aux_loss: True to request the load-balancing loss.
     """
     places = [(row, t, ids) for row, one in enumerate(samples) for t, ids in choices_of(one)]
     compute = partial(
@@ -124,11 +133,6 @@ def _in_contexts(
     pad_id: int,
     rows_at_once: int,
 ) -> LogProbs:
-    """Return the values (N,) of all chosen tokens, with one row per answer: its context and tokens.
-
-    `compute` reads `rows_at_once` rows, and again in the backward pass, so that memory does not
-    grow with the number of steps of an episode.
-    """
     answers = []
     for row, sample in enumerate(samples):
         choices = choices_of(sample)
@@ -162,7 +166,6 @@ def _in_contexts(
 
 @contextmanager
 def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[None]:
-    """Make the backbone return only states (1, N, H) at `rows` and `columns` (N,), in the block."""
 
     def pick(module: Any, inputs: Any, output: Any) -> Any:
         return replace(output, last_hidden_state=output.last_hidden_state[rows, columns][None])
@@ -175,11 +178,6 @@ def _select_states(backbone: Any, rows: Tensor, columns: Tensor) -> Iterator[Non
 
 
 def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tensor | None:
-    """Return all ids that the head must compute (V',), ascending; None for the whole vocabulary.
-
-    These are the targets and the allowed ids, if every target was chosen among some ids and the
-    head is an ordinary linear layer.
-    """
     if None in allowed or type(head) is not nn.Linear or "forward" in vars(head):
         return None
     found = set(targets.tolist()).union(*(ids for ids in allowed if ids is not None))
@@ -188,7 +186,6 @@ def _needed_ids(head: Any, targets: Tensor, allowed: Sequence[Allowed]) -> Tenso
 
 @contextmanager
 def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
-    """Make the head compute only the logits of `ids`, in their order, in the block; None: all."""
     if ids is None:
         yield
         return
@@ -207,10 +204,7 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities (N,) of the targets among their allowed ids, and entropies (N,).
-
-    `logits` (N, V') are those of `ids`, or of the whole vocabulary if `ids` is None.
-    """
+    """Return log-probabilities and entropies (N,) among the allowed ids; columns are `ids`."""
 
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)

@@ -1,8 +1,7 @@
 """LoRA adapters of several models on one shared base model.
 
-Each learner has a separate module, so that clearing and clipping gradients never affects another
-model's adapter. The modules share the base's tensors. One more module contains all adapters for
-rollouts: a single batch samples from all models.
+Each learner has a separate module, and all modules share the base's tensors. One more module
+contains all adapters, so that a single batch samples from all models.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ADAPTER = "default"
 
 
 def share(base: Any) -> Any:
-    """Return a copy of the module `base` that shares its parameters, buffers and quantization."""
+    """Return a copy of the module tree `base` that shares all its tensors."""
     tensors = [*base.parameters(), *base.buffers(), *shared_states(base)]
     return copy.deepcopy(base, {id(one): one for one in tensors})
 
@@ -32,12 +31,11 @@ def share(base: Any) -> Any:
 def adapter_models(
     base: Any, names: Sequence[str], config: AdapterConfig, seed: int
 ) -> dict[str, Any]:
-    """Return name -> PeftModel over `base`'s tensors, frozen in place, with equal new adapters.
+    """Return name -> PeftModel on `base`, each with a new LoRA adapter.
 
-    Averaging adapters requires equal starts (A drawn from `seed`, B zero).
-
-    Raises:
-        ConfigError: If a target module is not in the base, or PEFT rejects the settings.
+    The models share the tensors of `base`, which are frozen. Their adapters are separate and start
+    equal: A is drawn from `seed`, and B is zero. Raises ConfigError if a target module is not in
+    the base, or PEFT rejects the settings.
     """
     from peft import get_peft_model
 
@@ -59,9 +57,9 @@ def adapter_models(
 
 
 def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) -> Any:
-    """Return one PeftModel on `base` with the adapter of each of `models`, by model name.
+    """Return a frozen PeftModel on `base` with the adapters of all `models`, by their names.
 
-    The adapters are the learners' own tensors, so updates are visible at once.
+    `models` is a result of `adapter_models` for `base`. Adapters are shared, not copied.
     """
     from peft import get_peft_model
 
@@ -84,10 +82,9 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
 
 
 def check_targets(base: Any, targets: str | Sequence[str]) -> None:
-    """Raise ConfigError for an empty list, or names that are no linear layers of the base.
+    """Raise ConfigError for an empty value, or a list with a name that is no linear layer.
 
-    PEFT ignores unknown names, and `side_by_side` cannot share the parameters of embeddings. A
-    string is a regular expression, which PEFT checks.
+    A name is the last part of the path of a layer in `base`. Any nonempty string is accepted.
     """
     layers = {
         path.rpartition(".")[2]

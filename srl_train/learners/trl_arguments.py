@@ -20,10 +20,10 @@ _STRICT: ConfigDict = {"strict": True, "allow_inf_nan": False}
 def common_arguments(
     config: OptimizerConfig, model: Any, steps: int, accumulation: int = 1
 ) -> dict[str, Any]:
-    """Return the keyword arguments of TrainingArguments that all learners share.
+    """Return the keyword arguments of transformers' TrainingArguments that all learners share.
 
-    `steps` is the number of optimizer steps of the run, `accumulation` that of passes per step.
-    `use_cpu` depends on the device of `model`.
+    `steps` is the number of optimizer steps of the run, `accumulation` that of passes per step. The
+    device of `model` decides `use_cpu`.
     """
     return {
         # Required by transformers; nothing is written there.
@@ -47,10 +47,10 @@ def common_arguments(
 
 
 def grpo_arguments(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> GRPOConfig:
-    """Return TRL's GRPOConfig with the learner's `arguments` and the `options` of the user.
+    """Return TRL's GRPOConfig with the keyword `arguments`, of which `options` replace some.
 
-    The options are the setting `trl` and replace arguments. Raises ConfigError for an option whose
-    type or value TRL does not accept.
+    `options` is the setting `trl`, with known names. Raises ConfigError for a type or value that
+    GRPOConfig does not accept.
     """
     kinds = get_type_hints(GRPOConfig)
     for name, value in options.items():

@@ -1,7 +1,6 @@
 """GRPO learner on TRL's GRPOTrainer, stepped from outside.
 
-TRL computes the advantages, the clipped loss, clipping, the schedule and the metrics, and owns the
-reference model. It receives episodes that were already played through its `rollout_func`.
+TRL receives episodes that were already played through its `rollout_func`.
 """
 
 from __future__ import annotations
@@ -30,28 +29,25 @@ REFERENCE = "ref"
 
 
 class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
-    """GRPOTrainer for samples that were already played.
+    """GRPOTrainer that trains on TokenSamples of episodes that were already played.
 
-    Log-probabilities are computed for tokens that the model chose, and are 0 elsewhere. These
-    columns are added to the batch, which TRL shuffles and splits with its own:
+    Each input row contains its TokenSample as "sample"; `rollout_func` returns the tokens of the
+    same samples in the same order. The learner sets the fields up to `divergences`.
 
-    - `samples`: the samples.
-    - `same_weights`: True for samples of the model's present version.
-    - `old_per_token_logps`, for samples of older weights or another engine: the log-probabilities
-      at sampling time, which the ratio refers to.
-    - `advantages`, for samples with an advantage per turn; they replace TRL's.
-    - `sampler_weights`, with a sampler correction: factors of the token losses. The ratio then
-      refers to this model at the start of the update.
+    Log-probabilities are computed for tokens that the model chose, and are 0 elsewhere. Advantages
+    replace TRL's, if all samples of an update have them. If samples are from older weights or
+    another engine, the ratio refers to their log-probabilities at sampling time. With a sampler
+    correction it refers to this model at the start of the update, and token losses have weights.
     """
 
     surrogate: SurrogateConfig
     sampled_elsewhere: bool = False
-    """True if other weights, or another engine, sampled."""
+    """True if older weights, or another engine, sampled."""
     version: int | None = None
-    """The model's update count; None after the update's first step changed the weights."""
+    """The model's update count; None after the first step of an update."""
     divergences: list[Tensor]
     """Absolute differences in log-probability from the sampler, over the chosen tokens (N,) of
-    samples of the same weights; one tensor per part of the first step."""
+    samples of the same weights; one tensor per forward pass of the first step."""
     newest_logps: Tensor
     """Latest log-probabilities (B, T), detached."""
     samples: Sequence[TokenSample]
@@ -91,11 +87,6 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def _corrected(self, batch: Mapping[str, Any]) -> dict[str, Tensor]:
-        """Return "old_per_token_logps", at the start of the update, and "sampler_weights" (B, T).
-
-        A weight is the ratio of the trainer's probability to the sampler's: truncated at the cap by
-        `tis` (Yao et al. 2025), 0 above the cap by `mis`, as TRL's vllm_importance_sampling_mode.
-        """
         completion, settings = batch["completion_ids"], self.surrogate
         now = batch.get("old_per_token_logps")  # computed by TRL if an update has several steps
         if now is None:
@@ -161,9 +152,9 @@ class PlayedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 def on_tokens(
     samples: Sequence[TokenSample], values: Sequence[Sequence[float]], completion_ids: Tensor
 ) -> Tensor:
-    """Return a value per completion token (B, T): that of its answer, or 0 outside of answers.
+    """Return a value per completion token, (B, T) as `completion_ids` and on its device.
 
-    `values` has a value per answer of each sample. The result is on the device of `completion_ids`.
+    `values` has one value per answer of each sample, for all tokens of the answer. Others are 0.
     """
     found = torch.zeros(completion_ids.shape)
     for row, sample, own in zip(found, samples, values, strict=True):
@@ -173,16 +164,18 @@ def on_tokens(
 
 
 class PlayedLearner(SteppedLearner):
-    """Learner with TRL's clipped surrogate on samples that were already played.
+    """Base class of learners with TRL's clipped surrogate, on episodes that were already played.
 
     Args:
+        model: PreTrainedModel or PeftModel, whose trainable parameters are trained in place.
         group_size: Number of consecutive samples that are compared.
         temperature: Temperature with which the samples were drawn.
         planned_updates: Number of updates of the run, for the learning-rate schedule.
         max_divergence: Limit of the mean difference in log-probability from another sampling
             engine; None if the model itself samples.
         discount: Discount per step, for subclasses that estimate values.
-        joint: Shape of `TokenSample.states`, for subclasses; None without states.
+        joint: Agents and length of `TokenSample.states`, for subclasses; None without states.
+        seed: Seed of the trainer's construction.
     """
 
     _config: SurrogateConfig
@@ -239,13 +232,13 @@ class PlayedLearner(SteppedLearner):
         return self._config.minibatches * self._config.num_iterations
 
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
-        """Start one update and return its number of optimizer steps (`Learner.begin_update`).
+        """Start one update and return its number of optimizer steps (see `Learner.begin_update`).
 
-        Every process receives all samples and trains on a part. A moving reference model becomes
-        a copy of the model if `version` is a multiple of `reference_every`.
+        Every process receives all samples and trains on its part. A reference model `moving`
+        becomes a copy of the model if `version` is a multiple of `reference_every`.
 
-        Raises:
-            TrainingError: If the samples do not divide into groups, minibatches and processes.
+        Raises TrainingError unless the number of samples is a multiple, above 0, of `group_size`
+        and of processes x `minibatches` x `gradient_accumulation_steps`.
         """
         config = self._config
         size = config.minibatches * config.gradient_accumulation_steps * processes.count()
@@ -272,9 +265,8 @@ class PlayedLearner(SteppedLearner):
     def compute_gradients(self) -> dict[str, Tensor]:
         """Return the next step's gradients by parameter name, unclipped.
 
-        Raises:
-            TrainingError: If the loss is not finite, or the sampler's log-probabilities differ by
-                more than `max_divergence`, on average over the tokens of the update's first step.
+        Raises TrainingError if the loss is not finite, or, in the first step, if the sampler's
+        log-probabilities differ by more than `max_divergence` on average.
         """
         first = self._steps_done == 0
         gradients = super().compute_gradients()
@@ -350,7 +342,6 @@ class GrpoLearner(PlayedLearner):
 
 @cache
 def _prompts() -> Dataset:
-    """Return the dataset that TRL requires and never reads; cached, because building it is slow."""
     return Dataset.from_list([{"prompt": "-"}] * 4)
 
 

@@ -25,16 +25,14 @@ from srl_train.tensor_checks import misfit, refuse_optimizer_state, refuse_unlik
 from srl_train.updates import not_finite
 
 _STEPPING = threading.Lock()
-"""Lock around the optimizer steps of a process: a step sets the process-wide random generators,
-accelerate's GradientState and the warning filters."""
+"""Lock of steps: each sets random generators, accelerate's GradientState and warning filters."""
 
 
 class SteppedLearner(Learner):
-    """Base class of learners on a TRL trainer: the part that does not depend on the loss.
+    """Base class of learners on a TRL trainer, with any loss.
 
-    A subclass builds its trainer, passes it to `_step_from_outside`, selects the data in
-    `begin_update`, and returns each step's input from `_inputs`. It calls this constructor before
-    it builds the trainer, because TRL may add parameters to the model.
+    A subclass calls this constructor, builds its trainer, and passes it to `_step_from_outside`. It
+    defines `begin_update`, and `_inputs`, which returns the input of each forward pass.
     """
 
     def __init__(self, name: str, config: OptimizerConfig, model: Any, seed: int) -> None:
@@ -45,11 +43,6 @@ class SteppedLearner(Learner):
         self._steps_done = 0
 
     def _step_from_outside(self, trainer: Any, planned_steps: int) -> None:
-        """Store the trainer; prepare its model, optimizer and schedule of `planned_steps` steps.
-
-        Raises ConfigError for a wrong optimizer or schedule, and TrainingError if accelerate found
-        other processes than the run has.
-        """
         if trainer.args.activation_checkpointing:
             trainer.model.activation_checkpointing_enable()
         found, kind = trainer.accelerator.num_processes, trainer.accelerator.distributed_type.value
@@ -172,7 +165,7 @@ class SteppedLearner(Learner):
                 self._parameters[name].copy_(fsdp.like(value, self._parameters[name]))
 
     def reference(self) -> dict[str, Tensor]:
-        """Return the reference model's live tensors by parameter name; here {}: there is none."""
+        """Return the reference model's live tensors by parameter name; {} if there is none."""
         return {}
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
@@ -181,7 +174,7 @@ class SteppedLearner(Learner):
                 tensor.copy_(weights[name])
 
     def save_model(self, folder: Path) -> None:
-        """Write a Hugging Face model or a PEFT adapter, with the tokenizer, into `folder`.
+        """Write the model or its PEFT adapter, with the tokenizer, into `folder`.
 
         Only the main process writes. All processes must call this method if the model is sharded.
         """
@@ -227,7 +220,10 @@ class SteppedLearner(Learner):
 
 @contextlib.contextmanager
 def isolated_randomness(seed: int) -> Iterator[None]:
-    """Seed torch's generators; after the block, restore those of random, NumPy and torch."""
+    """Seed torch's generators (CPU and CUDA) for the block.
+
+    The states of random, NumPy and torch from before the block are restored after it.
+    """
     python, numpy_ = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         # torch.manual_seed would keep a traceback for every device type that is missing.

@@ -14,7 +14,7 @@ from srl_train.metrics.tables import MISSING, share
 
 
 class Progress:
-    """Sink that prints a line per stage row, and for the first, last and each `log_every`-th round.
+    """Sink that prints progress lines.
 
     Args:
         rounds: Planned number of rounds.
@@ -35,7 +35,7 @@ class Progress:
         self._last: float | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Print a line for stage rows, the first row, the last and each `log_every`-th round."""
+        """Print a line for a stage's row, and for the first, last and each `log_every`-th round."""
         if "stage" in row:
             losses = ", ".join(f"{n} {_number(m.get('loss'))}" for n, m in row["models"].items())
             self.say(f"{row['stage']} pass {row['pass'] + 1} | loss {losses} | "
@@ -61,7 +61,7 @@ class Progress:
             self.say(" | ".join([*parts, f"updates {updates}", f"{pace:.2f} s/round, {left} left"]))
 
     def say(self, line: str) -> None:
-        """Print a line to the stream, with control characters escaped."""
+        """Print a line to the stream at once, with line feeds and control characters escaped."""
         print(printable(line, multiline=False), file=self._stream, flush=True)
 
     def close(self) -> None:

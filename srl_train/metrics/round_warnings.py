@@ -22,10 +22,10 @@ UNREAD_SHARE = 0.5
 def warn_of_failed_games(
     run: Run, episodes: Sequence[Episode], left_out: int | None = None
 ) -> list[str]:
-    """Log a warning for each type of error that is new in the run, and return the new warnings.
+    """Log and return a warning for each type of error in failed episodes that is new in the run.
 
-    `left_out` is the number of episodes that are not used for training, which are the failed
-    episodes and the rest of their groups, or None for an evaluation.
+    `left_out` is the number of episodes not used for training, including the rest of groups with
+    failed episodes. None omits it from the text.
     """
     kinds: dict[str, list[str]] = {}
     for one in episodes:
@@ -43,7 +43,7 @@ def warn_of_failed_games(
 
 
 def warn_of_unreadable_answers(run: Run, episodes: Sequence[Episode]) -> list[str]:
-    """Log and return new warnings, one per player with half or more answers unparsable."""
+    """Log and return new warnings, one per player with half or more text answers unparsable."""
     found: list[str] = []
     for name in dict.fromkeys(name for episode in episodes for name in episode.seats.values()):
         answers = [
@@ -72,10 +72,10 @@ def warn_of_equal_rewards(
     samples: Mapping[str, Sequence[TokenSample]],
     updates: Mapping[str, UpdateStats],
 ) -> list[str]:
-    """Log a warning, once per run, of models unchanged by round `number` due to equal returns.
+    """Log a warning, once per run, if equal returns in each group left models unchanged.
 
-    `samples` and `updates` are by model; `number` is from 0. Models with a warning about parse
-    failures are omitted. Return a list of the new warning; it is empty if there is none.
+    `samples` and `updates` are those of round `number` (from 0), by model. Models with a warning
+    about parse failures are omitted. Returns [warning], or [] if there is no new one.
     """
     unread = {cause.partition(":")[0] for cause in run.warnings}
     unchanged = [

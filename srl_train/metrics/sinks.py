@@ -26,41 +26,42 @@ SINKS = PluginTable(
 )
 """Sinks that are opened from the configuration. Each module has `check(config) -> None`, which
 raises an error before models are loaded, and `open_sink(config, folder, step) -> Sink | None`.
-`step` is the number of complete rounds and passes, whose rows the run's folder contains. These
-sinks are closed after the last evaluation."""
+`step` is the number of complete rounds and passes."""
 Opener = Callable[[Path], BinaryIO]
 
 
 class Sink(Protocol):
     """Receiver of a metrics row per pass of a stage, then per round.
 
-    All rows have `round`, `models` and `seconds`. A row of a stage also has `stage` and `pass`, a
-    row of a round has `environment`. Passes and rounds are counted separately from 0.
+    All rows have `round`, `models` and `seconds`; a row of a round also has `environment`. A row
+    of a stage has `stage` and `pass`; its `round` is the number of the pass in all stages. All
+    numbers start at 0, so the rounds after stages use the same ones again.
 
     A sink may have two more methods. `write_episodes(round_number, episodes)` receives all episodes
     of a round, including failed ones, after the round's row. `write_evaluation(when, measured)`
-    receives an evaluation; `when` is "before", "after", or after a stage ("after_sft"). The last
-    evaluation follows `close`.
+    receives an evaluation; `when` is "before", "after", or after a stage ("after_sft"). Sinks
+    passed to a Trainer receive "after" after their `close`.
     """
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Record a row. Raise MetricsError for a value that cannot be recorded."""
+        """Record a row, or raise MetricsError for a value that cannot be recorded."""
 
     def close(self) -> None:
         """Release files and terminals. A second call has no effect."""
 
 
 class JsonlSink:
-    """JSON Lines file of metrics rows, flushed after each row.
+    """Sink that appends rows to a JSON Lines file, which the constructor opens.
 
-    An incomplete last line of a killed process is removed when the file is opened.
+    An incomplete last line, which a killed process may have written, is removed at opening.
 
     Args:
         path: File, which is created with its folder if it does not exist.
-        resume_from_round: First round whose rows are removed, or None to keep all rows.
+        resume_from_round: Existing rows of this and later rounds are removed; None keeps all rows.
 
     Raises:
-        MetricsError: If the file is damaged before its last line, or is a folder or device.
+        MetricsError: If another line is damaged, or the path is that of a folder or device. With
+            `resume_from_round`, also if a row has no integer `round`.
     """
 
     def __init__(self, path: str | os.PathLike[str], resume_from_round: int | None = None) -> None:
@@ -71,7 +72,10 @@ class JsonlSink:
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row, NaN and infinity as null, and flush. MetricsError unless plain data."""
+        """Append a row and flush the file; NaN and infinity become null.
+
+        Raises MetricsError for a value that JSON cannot express.
+        """
         try:
             line = json.dumps(finite(row), allow_nan=False)
         except TypeError as error:
@@ -108,15 +112,14 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def read_rows(path: Path, opened: Opener = open_plain) -> Iterator[dict[str, Any]]:
-    """Yield the rows of metrics.jsonl, opened by `opened(path)`, without an incomplete last line.
+    """Yield the rows of a file as `read_metrics`, one at a time; `opened(path)` opens the file.
 
-    Raises MetricsError for any other damaged line.
+    The errors are those of `read_metrics` and `opened`, raised during the iteration.
     """
     return (row for _, row in _whole_lines(path, opened))
 
 
 def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield (line without its end, row), but no incomplete last one; MetricsError if damaged."""
     with opened(path) as file:
         lines = iter(partial(file.readline, MAX_BYTES + 1), b"")
         for number, line in enumerate(lines, start=1):
@@ -134,7 +137,6 @@ def _whole_lines(path: Path, opened: Opener) -> Iterator[tuple[bytes, dict[str, 
 
 
 def _trim(path: Path, from_round: int | None) -> None:
-    """Remove an incomplete last line, and, unless None, rows of `from_round` on, from the file."""
     kept = []
     for line, row in _whole_lines(path, open_plain):
         number = row.get("round") if from_round is not None else -1

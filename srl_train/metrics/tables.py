@@ -10,7 +10,7 @@ MISSING = "\N{EN DASH}"
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return text with `digits` significant digits, or MISSING for None, NaN and infinity."""
+    """Return text with up to `digits` significant digits, or MISSING for None, NaN and infinity."""
     return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
@@ -20,7 +20,7 @@ def share(value: float | None) -> str:
 
 
 def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[list[str]]:
-    """Return headers, then rows, as text; with rows, omit columns of only MISSING or ""."""
+    """Return headers and rows as text; with rows, omit columns that have only MISSING or ""."""
     cells = [[str(value) for value in row] for row in rows]
     kept = [
         place
@@ -31,9 +31,10 @@ def measured(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[l
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format rows as lines with columns of equal width; the first row is the header.
+    """Return one line per row, with cells padded to the width of their column.
 
-    The first column and columns of words are aligned left, columns of numbers right.
+    The first row is the header. Columns are aligned right, except the first one and those in which
+    another row begins with a letter.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]

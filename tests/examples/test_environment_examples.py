@@ -42,12 +42,15 @@ def test_custom_environment():
     assert "player_1    0.000  rock" in said
 
 
-@pytest.mark.parametrize("own", [(), ("--policy", "tit_for_tat")])
-def test_evaluate_scenarios(own):
-    said = output_of("evaluate_scenarios.py", "coop_compete_pair_v0", "--episodes", "8", *own)
+@pytest.mark.parametrize(
+    ("environment", "own"),
+    [("coop_compete_v1", ()), ("coop_compete_pair_v1", ("--policy", "tit_for_tat"))],
+)
+def test_evaluate_scenarios(environment, own):
+    said = output_of("evaluate_scenarios.py", environment, "--episodes", "8", *own)
     headers, *rows = [line.split(" | ") for line in said.splitlines()]
     assert headers[-4:-1] == ["best scripted", "best constant", "uniform"]
-    assert [row[0].removesuffix(" *") for row in rows] == [*names("coop_compete_pair_v0")]
+    assert [row[0].removesuffix(" *") for row in rows] == [*names(environment)]
     for row in rows:
         _, best, *others, constant, uniform, difference = row
         assert len(row) == len(headers) and len(others) == len(own) // 2

@@ -47,9 +47,9 @@ def train(
     trainer: Any = PPOTrainer,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Train by `args` (see `options`) in `environments`; print, return Trainer.fit's results.
+    """Train a model with `trainer` in `environments`; print and return Trainer.fit's results.
 
-    `trainer` is the class to train with; `sections` are more fields of ExperimentConfig.
+    `args` are parsed by `options`; `sections` are fields of ExperimentConfig, such as `sft`.
     """
     config = experiment(args, **sections)
     results: dict[str, Any] = trainer(load(args, environments), environments, config).train()

@@ -29,7 +29,11 @@ MAX_NEW_TOKENS = "256"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command of `argv` (None: sys.argv); return its exit code, SystemExit(2) if invalid."""
+    """Run a command of `argv` (None: sys.argv[1:]) and return its exit code.
+
+    The code is 2 after an error of Core SRL or a missing extra, and 130 after SIGINT. Other errors
+    are raised, as is SystemExit for invalid arguments (2) and --help (0).
+    """
     parser = _parser()
     args, rest = parser.parse_known_args(argv)
     if args.command is None:
@@ -46,7 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train by `args.config`, into `args.output`, from `args.resume` if given; print, return 0."""
+    """Train as the YAML file `args.config` describes, print the results and return 0.
+
+    `args.resume` is the folder of a checkpoint to continue from, in its run's folder, or None.
+    `args.output`, unless None, replaces the run's folder. `rest` is ignored.
+    """
     from mrlm.config import load_config
 
     config = load_config(args.config)
@@ -65,7 +73,10 @@ def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def print_results(results: Mapping[str, Any]) -> bool:
-    """Leave the process group; main process: print Trainer.fit's results; return True if main."""
+    """Leave the process group and, in the main process, print the results of Trainer.fit.
+
+    Waits until all processes have called. Returns True in the main process, else False.
+    """
     from srl_train import processes
 
     processes.leave()
@@ -81,13 +92,13 @@ def print_results(results: Mapping[str, Any]) -> bool:
 
 
 def serve(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Serve `args.environments` (A,B,...) by `srl serve env` with `rest`; return its exit code."""
+    """Run `srl serve env` for `args`, with options `rest`; return the exit code."""
     names = [registered_name(name.strip()) for name in args.environments.split(",")]
     return srl.main(["serve", "env", *names, "--port", args.port, "--host", args.host, *rest])
 
 
 def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Evaluate `args.model` by `srl eval` in `args.environment`, with `rest`; return exit code."""
+    """Run `srl eval` for `args`, with options `rest`; return the exit code."""
     output = [] if args.output is None else ["--out", args.output]
     kind = "both_sides" if args.environment == "debate" else "all"
     scenario = f"{REGISTERED[args.environment]}.{kind}"
@@ -97,7 +108,7 @@ def evaluate(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Collect episodes into `args.output` by `srl collect` with `rest`; return its exit code."""
+    """Run `srl collect` for `args`, with options `rest`; return the exit code."""
     threshold = [] if args.filter_reward is None else ["--min-return", args.filter_reward]
     words = ["--environment", REGISTERED[args.environment], "--players", args.model]
     tokens = ["--set", f"models.sampling.max_new_tokens={MAX_NEW_TOKENS}"]
@@ -108,7 +119,7 @@ def collect(args: argparse.Namespace, rest: Sequence[str]) -> int:
 
 
 def info(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Print the devices, algorithms, environment types and `srl info`; return its exit code."""
+    """Print devices, algorithms and environment types, run `srl info`; return its exit code."""
     print_table("machine", accelerators())
     tell("algorithms: ppo, grpo, dpo, sft")
     print_table("environment types", REGISTERED)

@@ -21,7 +21,7 @@ Positive = Annotated[int, Field(ge=1)]
 def setting(path: str, default: Any) -> Any:
     """Return a pydantic field with a default, whose value becomes RunConfig's setting `path`.
 
-    "learner" in a path is replaced: `algorithm` for PPO and GRPO, `sft` for SFT, `dpo` for DPO.
+    A first word "learner" of the path means `algorithm` for PPO and GRPO, else `sft` or `dpo`.
     """
     return Field(default, serialization_alias=path)
 
@@ -34,9 +34,9 @@ class TrainingConfig(Section):
     num_epochs: int = 100
     """Number of iterations. An iteration of DPO and SFT is a pass over the data."""
     batch_size: Positive = 32
-    """Episodes per optimizer step; samples per optimizer step in DPO and SFT."""
+    """Maximum episodes per optimizer step; samples per optimizer step in DPO and SFT."""
     gradient_accumulation_steps: Positive = 1
-    """Forward and backward passes per optimizer step of PPO and GRPO."""
+    """Forward and backward passes per optimizer step; must be 1 in DPO and SFT."""
     learning_rate: float = setting("learner.learning_rate", 3e-4)
     max_grad_norm: float = setting("learner.max_grad_norm", 0.5)
     weight_decay: float = setting("learner.weight_decay", 0.01)
@@ -47,8 +47,9 @@ class TrainingConfig(Section):
     eval_episodes: int = setting("logging.evaluation_episodes", 10)
     """Episodes per evaluation, before and after training; 0 disables evaluations."""
     save_every: int = setting("checkpoints.every", 10)
-    """Iterations between two checkpoints; 0 saves only the last."""
+    """Iterations between two checkpoints; one is also saved every five minutes and at the end."""
     save_total_limit: int = setting("checkpoints.keep", -1)
+    """Number of newest checkpoints to keep; -1 keeps all."""
     log_every: int = setting("logging.every", 1)
     seed: int = setting("seed", 0)
 
@@ -76,7 +77,7 @@ class PPOConfig(Section):
 
     clip_range: float = setting("algorithm.clip_range", 0.2)
     clip_range_vf: float | None = setting("algorithm.value_clip", None)
-    """Maximum change of a value per update, in units of return; null sets no limit."""
+    """Maximum change of a value before its loss is clipped; null disables clipping."""
     gamma: float = setting("rollout.discount", 0.99)
     gae_lambda: float = setting("algorithm.gae_lambda", 0.95)
     num_ppo_epochs: int = setting("algorithm.num_iterations", 4)
@@ -92,11 +93,11 @@ class GRPOConfig(Section):
     group_size: Annotated[int, Field(ge=2)] = 4
     gamma: float = setting("rollout.discount", 0.99)
     normalize_rewards: bool = True
-    """Divide advantages by a standard deviation."""
+    """Divide advantages by the standard deviation of returns."""
     reward_normalization: Literal["group", "batch"] = "group"
     """Samples of the standard deviation: those of the group or of the batch."""
     temperature: float = setting("models.sampling.temperature", 1.0)
-    """Sampling temperature, instead of `model.temperature`."""
+    """Sampling temperature in training, instead of that of the model or policy."""
     clip_range: float = setting("algorithm.clip_range", 0.2)
     num_grpo_epochs: int = setting("algorithm.num_iterations", 1)
 
@@ -109,7 +110,7 @@ class DPOConfig(Section):
     """Loss by TRL's name, such as sigmoid, hinge, ipo or robust."""
     label_smoothing: float = setting("dpo.label_smoothing", 0.0)
     data: str | None = None
-    """File of pairs for `mrlm train`, as PreferenceDataset.to_json writes the pairs."""
+    """File of pairs from PreferenceDataset.to_json: required by `mrlm train`, else ignored."""
 
 
 class SFTConfig(Section):
@@ -118,7 +119,9 @@ class SFTConfig(Section):
     mode: Literal["behavioral_cloning", "world_model", "combined"] = "combined"
     """Tokens to learn: the answers, the environment's messages, or both."""
     bc_weight: float = 0.5
+    """Weight of the answers in the loss; unused in mode world_model."""
     world_model_weight: float = 0.5
+    """Weight of the environment's messages in the loss; unused in behavioral_cloning."""
     min_reward_threshold: float | None = setting("sft.min_return", None)
     """Learn only from episodes with at least this return; null selects all."""
     data: str | None = None
@@ -126,12 +129,11 @@ class SFTConfig(Section):
 
 
 class EvalEnvironmentConfig(Section):
-    """Environment to train and evaluate in."""
+    """Environment in which `mrlm train` trains and evaluates."""
 
     env_type: str
-    """code, math, debate or tool, or a name of srl_envs' registry with one agent."""
+    """code, math, debate or tool, or a name NAME_v0 of srl_envs' registry, with one agent."""
     mode: Literal["client"] = "client"
-    """No environment of this section has weights to train."""
     max_turns: Positive | None = None
     server_address: str | None = None
     """Address ("host:port") of the server that runs the environment."""
@@ -143,7 +145,7 @@ class DistributedConfig(Section):
     """Use of several processes, which torchrun starts."""
 
     enabled: bool = False
-    """Apply `strategy` if torchrun started several processes."""
+    """Apply `strategy` if torchrun started several processes; false replicates the model."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """Replicate the model in each process (ddp) or shard the model (fsdp)."""
 
@@ -167,7 +169,8 @@ class ExperimentConfig(Section):
 def load_config(path: str | Path) -> ExperimentConfig:
     """Read an ExperimentConfig from a YAML file; what the file lacks has its default.
 
-    Raises ConfigError for an unreadable file, unknown or mistyped settings; training checks ranges.
+    Raises ConfigError for an unreadable file and for unknown, mistyped or invalid settings. Some
+    values are checked only when training starts.
     """
     tree = read_tree(path)
     return section_from_tree(ExperimentConfig, {} if tree is None else tree, "")

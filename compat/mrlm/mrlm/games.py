@@ -24,9 +24,9 @@ NamedEnvironment = tuple[str, dict[str, Any]]
 class WrittenGame(FreeTextGame):
     """PettingZoo ParallelEnv of one agent, over a copy of a SimulatedEnvironment.
 
-    Actions are the texts of answers. An observation is the text of all messages since the last
-    answer. Infos contain those of the observation and of the reward, and the reward's components.
-    Episodes are truncated after the environment's `max_turns` steps.
+    Actions are the texts of answers. An observation's text is that of all messages since the
+    last answer, cut after TEXT_LENGTH characters. Infos have the keys of the observation's `info`
+    and the reward's `info` and `components`. Episodes end after at most `max_turns` steps.
 
     Args:
         environment: Environment that is copied.
@@ -34,7 +34,7 @@ class WrittenGame(FreeTextGame):
         render_mode: "human", "ansi" or None.
 
     Raises:
-        EnvError: The environment returns something other than (Observation, Reward).
+        EnvError: Raised by `step`, if the environment's result is not (Observation, Reward).
     """
 
     metadata: ClassVar[dict[str, Any]] = metadata_of("mrlm_v0", render_modes=RENDER_MODES)
@@ -85,7 +85,6 @@ class WrittenGame(FreeTextGame):
 
 
 def _unanswered(observation: Observation) -> str:
-    """Return the text of all messages after the assistant's last one, joined by empty lines."""
     texts: list[str] = []
     for message in observation.messages:
         texts = [] if message.role is MessageRole.ASSISTANT else [*texts, message.content]
@@ -95,8 +94,8 @@ def _unanswered(observation: Observation) -> str:
 def named_environment(environments: Sequence[SimulatedEnvironment]) -> NamedEnvironment:
     """Return (name, options), for registry.make, of one environment for all `environments`.
 
-    Several become members of multitask_v0, which draws one for each episode; equal environments are
-    one member. Raises EnvConfigError if there is none, or one is not a SimulatedEnvironment.
+    Several become members of multitask_v0, which draws one for each episode; equal tasks or objects
+    are one member. Raises EnvConfigError if there is none, or one is not a SimulatedEnvironment.
     """
     members: list[NamedEnvironment] = []
     for environment in environments:

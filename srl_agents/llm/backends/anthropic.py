@@ -19,8 +19,8 @@ from srl_agents.llm.sampling import Sampling
 class AnthropicModel(ApiModel):
     """Model behind the Messages API, through the SDK `anthropic`.
 
-    The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL by default. The API has no
-    seeds and, since its version 2026-10-21, no sampling settings except the length.
+    The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL by default. `answer` raises
+    PolicyError for a seed, and for a temperature, top_p or top_k other than the default.
     """
 
     provider = "anthropic"

@@ -44,5 +44,5 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def await_(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in the background loop and return its result, from any event loop."""
+    """Await a coroutine, which runs in the background loop, from any event loop."""
     return await asyncio.wrap_future(submit(coroutine))

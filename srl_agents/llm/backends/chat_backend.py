@@ -37,7 +37,7 @@ class ChatRequest:
     """Request for one answer: conversation, sampling settings and seed."""
 
     messages: tuple[Message, ...]
-    """Whole conversation; the last message is the user's."""
+    """Messages to send; the last has the role "user"."""
     sampling: Sampling
     seed: int | None = None
     """Seed of the answer; None for APIs without seeds."""
@@ -69,7 +69,7 @@ class Usage:
     completion_tokens: int = 0
     """Number of tokens of all answers, with hidden reasoning."""
     responses_without_usage: int = 0
-    """Number of answers without token counts."""
+    """Number of answers with a missing token count, which adds 0."""
     finish_reasons: dict[str, int] = field(default_factory=dict)
     """Reason of the end -> number of answers."""
     models: dict[str, int] = field(default_factory=dict)
@@ -105,17 +105,10 @@ class ChatModel(Protocol):
     """True if requests may contain a seed."""
 
     def check(self, sampling: Sampling) -> None:
-        """Check sampling settings.
-
-        Raises:
-            PolicyError: The API does not support a setting.
-        """
+        """Raise PolicyError if the API does not support one of the sampling settings."""
 
     async def answer(self, request: ChatRequest) -> ChatAnswer:
         """Return the ChatAnswer to a conversation, in any event loop, and count it in `usage`.
-
-        Args:
-            request: Messages, sampling settings and seed.
 
         Raises:
             BackendError: There was no answer, after all retries.
@@ -137,7 +130,7 @@ def token_count(value: Any) -> int | None:
 
 
 def server_text(value: Any) -> str:
-    """Return `value`, a name from a reply, printable and cut to LONGEST_NAME characters."""
+    """Return a name from a reply as printable text of at most LONGEST_NAME characters."""
     return printable(str(value)[:LONGEST_NAME], multiline=False)[:LONGEST_NAME]
 
 
@@ -166,7 +159,7 @@ class ApiModel(ABC):
             model: The API's name for the model.
             api_key: Key; None reads the environment variable of the SDK.
             base_url: Address of the server; None reads the environment variable of the SDK.
-            concurrency: Maximum number of concurrent requests.
+            concurrency: Maximum number of concurrent requests, 1 or more.
             timeout: Seconds per request, retries included.
             max_retries: Number of retries after temporary failures.
 
@@ -216,7 +209,7 @@ class ApiModel(ABC):
 
     @abstractmethod
     def _connected(self, **settings: Any) -> Any:
-        """Return a client of the SDK, constructed with `settings`; BackendError without a key."""
+        """Return a client of the SDK; raise BackendError without a key."""
 
     @abstractmethod
     async def _ask(self, request: ChatRequest) -> ChatAnswer:

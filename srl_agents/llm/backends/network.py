@@ -14,10 +14,9 @@ from srl_envs.validation import is_loopback
 
 
 def http_client(sdk: Any, url: str, *, most_bytes: int) -> Any:
-    """Return the asynchronous HTTP client with which an SDK (`openai`, `anthropic`) sends requests.
+    """Return the asynchronous HTTP client of an SDK (`openai` or `anthropic`).
 
-    Loopback addresses are contacted without a proxy. Redirections are not followed, because a
-    reply could otherwise choose the receiver of the prompts.
+    Loopback addresses are contacted without a proxy. Redirections are not followed.
 
     Args:
         sdk: Module of the SDK.
@@ -117,9 +116,9 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
 def sdk_error(
     name: str, error: BaseException, kind: type[BackendError] = BackendError
 ) -> BackendError:
-    """Return an error of class `kind` with the message and the cause of an SDK's error.
+    """Return an error of class `kind`, "NAME: CLASS: MESSAGE (CAUSE)", about an SDK's error.
 
-    The text is printable, on one line, and limited to LONGEST_QUOTE characters.
+    MESSAGE and CAUSE are printable, on one line, and cut after LONGEST_QUOTE characters.
     """
     cause = "" if error.__cause__ is None else f" ({error.__cause__})"
     message = printable(f"{error}{cause}", multiline=False)
@@ -129,5 +128,5 @@ def sdk_error(
 
 
 def no_answer(name: str, reply: Any) -> BackendError:
-    """Return a BackendError about the server `name`, whose reply (quoted in part) has no answer."""
+    """Return a BackendError that quotes a reply of the server `name` without an answer."""
     return BackendError(f"{name}: the server's reply contains no answer: {str(reply)[:200]!r}")

@@ -27,22 +27,19 @@ BACKENDS = PluginTable(
 
 
 def is_api_name(name: str) -> bool:
-    """Return True for a name BACKEND:MODEL whose backend defines `open_model`."""
+    """Return True if `name` begins with BACKEND: and this backend defines `open_model`."""
     backend, colon, _ = name.partition(":")
     return bool(colon) and backend in BACKENDS and hasattr(BACKENDS.load(backend), "open_model")
 
 
 def api_model(name: str) -> Any:
-    """Open a model behind an API; the key is read from the environment.
+    """Return a ChatModel, whose key is read from the environment.
 
     Args:
         name: BACKEND:MODEL, such as 'openai:gpt-5-mini', for which `is_api_name` is True.
 
-    Returns:
-        A ChatModel.
-
     Raises:
-        BackendError: The name has no model or an unknown backend, or an SDK or key is missing.
+        BackendError: The name has no MODEL, or the SDK, key or address is missing or not valid.
     """
     backend, _, model = name.partition(":")
     if not model:

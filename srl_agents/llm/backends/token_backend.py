@@ -57,13 +57,13 @@ def _grow(tails: Sequence[tuple[int, ...]]) -> TokenTrie:
 
 @dataclass(frozen=True)
 class Request:
-    """Request for one completion: context, sampling settings, seed, legal answers and weights."""
+    """Request for one completion."""
 
     context: tuple[int, ...]
     """All token ids before the answer."""
     sampling: Sampling
     seed: int
-    """Seed of the conversation. The same seed and context give the same answer in any batch."""
+    """Seed of the random numbers of the conversation's answers."""
     draws_before: int = 0
     """Number of random draws of the conversation's earlier answers: the sum of their `longest`."""
     answers: tuple[tuple[int, ...], ...] | None = None
@@ -85,7 +85,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """Sampled answer: token ids, log-probabilities and version of the weights."""
+    """Sampled answer of a backend."""
 
     ids: tuple[int, ...]
     """Sampled token ids, at least one; the last is a stop token if `ended` is True."""
@@ -108,16 +108,10 @@ class Backend(Protocol):
     """Chat template and tokenizer of the model."""
 
     def complete(self, request: Request) -> Awaitable[Completion]:
-        """Sample one completion.
+        """Return an awaitable of one sampled completion.
 
         Requests that are pending at the same time may be sampled in one batch. The result must not
         depend on the other requests of the batch.
-
-        Args:
-            request: Context, sampling settings and seed.
-
-        Returns:
-            An awaitable of the completion.
 
         Raises:
             BackendError: The request is not valid, or the model failed. May also be raised by the

@@ -55,18 +55,20 @@ class Place:
     landlock: int = 0
     """Active version of Landlock, 0 for none."""
     rules: int | None = None
-    """Descriptor of the Landlock ruleset."""
+    """Descriptor of the Landlock ruleset, None without Landlock."""
     switches_user: bool = False
     """True if each run changes to `user`."""
     own_processes: int | None = None
-    """Descriptor of the process namespace of the worker."""
+    """Descriptor of the process namespace of the worker, None without namespaces."""
     user: int = field(default_factory=lambda: UNASSIGNED[0] + os.getpid() % UNASSIGNED[1])
+    """Unprivileged user id for the runs, if the worker's user is root."""
 
     def enter(self) -> None:
         """Enter new namespaces with a new root; raise OSError if the kernel refuses.
 
-        The worker continues in a fork, the first process of the new process namespace. The calling
-        process waits for its end and exits with status 0, or 1 if the fork failed.
+        Only a fork returns, as the first process of the new process namespace, with new values of
+        `namespaces` and `own_processes`. The calling process waits for the fork's end and exits
+        with status 0, or 1 if the fork failed.
         """
         processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if os.geteuid() == 0:
@@ -100,7 +102,8 @@ class Place:
     def confine(self, descriptors: Sequence[int]) -> bytes:
         """Read and return the request; confine this fork irrevocably, or raise OSError.
 
-        `descriptors` are those of the request, output, results and calls.
+        `descriptors` are those of the request, output, results and calls. The last three become 1
+        (and 2), 3 and 4; all others except standard input are closed.
         """
         os.setsid()
         with os.fdopen(descriptors[0], "rb") as file:
@@ -131,9 +134,9 @@ class Place:
         return request
 
     def make_folder(self) -> None:
-        """Enter a new, empty working folder WORK and IPC namespace, if the run has namespaces.
+        """Enter a new, empty working folder WORK and IPC namespace, or raise OSError.
 
-        Otherwise, the run is in the worker's folder, which is deleted, and can create no files.
+        Without `namespaces`, do nothing: the run stays in the worker's folder, which is deleted.
         """
         if not self.namespaces:
             return
@@ -169,7 +172,6 @@ class Place:
             resource.setrlimit(kind, (allowed, last))
 
     def _build_root(self) -> None:
-        """Make a new root of the readable files, read-only, and an empty WORK, or raise OSError."""
         kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
         closed = kernel.NO_SETUID | kernel.NO_DEVICES
         kernel.mount("tmpfs", self.folder, "tmpfs", closed, "size=256k,mode=755")
@@ -192,7 +194,7 @@ class Place:
 
 
 def become(user: int) -> None:
-    """Change this process irrevocably to this user and its group only; OSError if not permitted."""
+    """Change this process irrevocably to user and group id `user` alone, or raise OSError."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -213,7 +215,7 @@ def _write(path: str, text: str, folder: int) -> None:
 
 
 def readable_files() -> list[str]:
-    """Return sorted paths of the standard library and its shared libraries, or raise OSError."""
+    """Return sorted paths of the standard library and its shared libraries, without tkinter's."""
     library = []
     for place in sys.path:
         if os.path.isfile(place):  # a zipped library
@@ -231,18 +233,12 @@ def readable_files() -> list[str]:
 
 
 def _is_standard(name: str) -> bool:
-    """Return True if a file or folder of this name on `sys.path` is of the standard library."""
     module = name.partition(".")[0]
     built = module.startswith("_sysconfigdata_") or module == "__pycache__"
     return built or module in sys.stdlib_module_names
 
 
 def _shared_libraries(extensions: list[str]) -> list[str]:
-    """Return paths of the shared objects of a fork that has loaded these extension modules.
-
-    Extensions that cannot be loaded are skipped. Raises OSError if the fork ends early.
-    """
-
     def load(writer: int) -> None:
         for extension in extensions:
             with contextlib.suppress(OSError):  # A library of the extension is missing here.

@@ -51,23 +51,34 @@ def _call(number: int, *arguments: int | bytes | None) -> int:
 
 
 def set_option(option: int, value: int = 1) -> None:
-    """Set an option of this process, DEATH_SIGNAL to NO_NEW_PRIVILEGES, or raise OSError."""
+    """Set an option of this process, or raise OSError.
+
+    `option` is DEATH_SIGNAL (then `value` is a signal), DUMPABLE, ADOPT_ORPHANS or
+    NO_NEW_PRIVILEGES.
+    """
     zero = ctypes.c_ulong(0)
     _done(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), f"prctl {option}")
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process (NEW_PID: only its children) to NEW_ namespaces, or raise OSError."""
+    """Move this process to new namespaces, or raise OSError.
+
+    `namespaces` is the sum of NEW_ constants. NEW_PID applies to later children only.
+    """
     _done(_libc.unshare(namespaces), "unshare")
 
 
 def join(namespace: int, kind: int) -> None:
-    """Enter the namespace of a descriptor, of NEW_ constant `kind`, or raise OSError; setns(2)."""
+    """Enter the namespace of a descriptor, or raise OSError; `kind` is its NEW_ constant."""
     _done(_libc.setns(namespace, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount `source` at `target`, with a file system `kind` or None (mount 2), or raise OSError."""
+    """Mount `source` at `target`, or raise OSError.
+
+    `kind` is the file system, or None for a change or a copy of an existing mount. `flags` is a
+    sum of constants (READ_ONLY to PRIVATE). `options` of the file system are separated by commas.
+    """
     given = options.encode() or None
     kind_given = kind.encode() if kind else None
     result = _libc.mount(source.encode(), target.encode(), kind_given, ctypes.c_ulong(flags), given)
@@ -75,7 +86,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def make_root(folder: str) -> None:
-    """Make a mount point the root and working folder, detach the old root, or raise OSError."""
+    """Replace the root by the mount point `folder` and enter it, or raise OSError."""
     os.chdir(folder)
     _done(_libc.pivot_root(b".", b"."), "pivot_root")
     _done(_libc.umount2(b".", DETACH), "umount2")
@@ -110,7 +121,7 @@ def landlock_version() -> int:
 
 
 def name_host(name: str) -> None:
-    """Set the host and domain name in this process's namespace, or raise OSError."""
+    """Set the host name and the domain name to `name`, or raise OSError."""
     for call in (_libc.sethostname, _libc.setdomainname):
         _done(call(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
 
@@ -118,10 +129,10 @@ def name_host(name: str) -> None:
 def file_rules(version: int, readable: Sequence[str], writable: Sequence[str]) -> int:
     """Create a Landlock ruleset for `restrict_files` and return its descriptor, or raise OSError.
 
-    It permits reading of `readable` (folders with their contents, or files), and in the folders
-    `writable` all but execution and creation of devices, sockets and named pipes. A file in
-    `writable` may only be read. From versions 4 and 6 of the interface, it also forbids TCP, and
-    signals and abstract sockets to processes outside.
+    The ruleset permits reading of `readable` (files, or folders with their contents), and in the
+    folders `writable` all but execution and creation of devices, sockets and named pipes. A file in
+    `writable` may only be read. From version 4 of the interface, the ruleset also forbids TCP, and
+    from 6 signals and abstract sockets to processes outside. `version` is at most the kernel's.
     """
     rights = sum(bits for since, bits in _FILE_RIGHTS.items() if since <= version)
     network = _NETWORK_RIGHTS if version >= _NETWORK_VERSION else 0
@@ -160,7 +171,7 @@ def leaving() -> Iterator[None]:
 
 
 def output_of_fork(step: Callable[[int], None]) -> bytes:
-    """Call `step` in a fork with a descriptor; wait, and return all it wrote, even on failure."""
+    """Call `step(descriptor)` in a fork; return all bytes that it wrote, even if it fails."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

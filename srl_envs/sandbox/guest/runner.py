@@ -42,11 +42,12 @@ class CodeAttempt:
 
 
 def run(request: bytes) -> None:
-    """Run the program of a request (JSON), then the calls from descriptor CALLS until its end.
+    """Run the program of a request, then the calls from descriptor CALLS until its end.
 
-    First set up the standard streams, `sys.argv` and a seeded `random`. Write a line of JSON to
-    descriptor RESULTS for the program and each call: the result, or the exception. If the program
-    raises one, no call follows.
+    A request is JSON: {"source", "name", "elsewhere"}, the last a list of functions that another
+    process answers. Set the standard streams, `sys.argv` and the seed of `random`. Write a line
+    of JSON to descriptor RESULTS for the program and each call: the result, or the exception. If
+    the program raises one, no call is read.
     """
     asked = json.loads(request)
     sys.modules["random"].seed(0)  # The same program has the same output in every run.
@@ -81,13 +82,13 @@ def run(request: bytes) -> None:
 
 
 class Elsewhere:
-    """Stand-in for a function of another process; arguments and results are plain data."""
+    """Function of another process, called over RESULTS and CALLS with plain data."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the other process; RuntimeError if that fails, NotPlainError for other data."""
+        """Return the result; NotPlainError if arguments are not plain, RuntimeError on failure."""
         sys.stdout.flush()
         _report({"call": serialization.dumps((self.name, args, kwargs)).decode("ascii")})
         line = bytearray()
@@ -103,7 +104,6 @@ class Elsewhere:
 
 
 def _answer(module: types.ModuleType, call: bytes) -> None:
-    """Make a serialized call of a function in `module`; write its result or error to RESULTS."""
     report: dict[str, str] = {}
     with CodeAttempt() as calling:
         name, args, kwargs = serialization.loads(call)
@@ -126,7 +126,6 @@ def _stream(descriptor: int) -> io.TextIOWrapper:
 
 
 def _described(kind: Any, error: Any, trace: Any) -> str:
-    """Return "Class: message (line N)"; N is the last line of the program in `trace`, if any."""
     line = None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<program>":

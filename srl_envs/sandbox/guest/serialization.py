@@ -24,7 +24,11 @@ class NotPlainError(EnvError, ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """Return plain data as a line of JSON bytes without its end, or raise NotPlainError."""
+    """Return plain data (see the module) as one line of JSON bytes, without a line feed.
+
+    An object of a subclass is written as its base class, and a bytearray as bytes. Raises
+    NotPlainError for other objects.
+    """
     try:
         return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")
     except (ValueError, RecursionError) as error:
@@ -32,7 +36,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(line: bytes) -> Any:
-    """Return the value of an untrusted line; raise NotPlainError if it is no plain data."""
+    """Return the value of an untrusted line of `dumps`; raise NotPlainError if it is invalid."""
     try:
         return _unpacked(json.loads(line), MAX_NESTING)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
@@ -42,13 +46,13 @@ def loads(line: bytes) -> Any:
 def same(expected: Any, got: Any) -> bool:
     """Return True if two plain values are equal in value and in type, all the way down.
 
-    `True` is not `1` and `1` is not `1.0`; NaN equals NaN.
+    `True` is not `1`, and `1` is not `1.0`. NaN equals NaN, and 0.0 equals -0.0. The order of dicts
+    and sets does not matter.
     """
     return bool(_typed(expected) == _typed(got))
 
 
 def _typed(value: Any) -> Any:
-    """Return a hashable value that is equal for plain values of equal value and type."""
     if isinstance(value, float):
         return float, repr(value + 0.0)  # -0.0 is 0.0
     if isinstance(value, list | tuple):
@@ -116,7 +120,6 @@ def _unpacked(packed: Any, depth: int) -> Any:
 
 
 def _hashable(keys: list[Any]) -> list[Any]:
-    """Return keys unchanged; raise ValueError if more than COLLISIONS have the same hash."""
     if len(keys) > COLLISIONS:
         runs = groupby(sorted(map(hash, keys)))
         if max(sum(1 for _ in run) for _, run in runs) > COLLISIONS:

@@ -60,10 +60,7 @@ def main(control_descriptor: int) -> None:
 
 
 def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
-    """Activate each protection, except those in `without`, that works in a fork.
-
-    Sets fields of `place`; returns a dict of the fields of srl_envs.sandbox.Protections.
-    """
+    """Activate the protections that work, except `without`; return the fields of Protections."""
     refused: dict[str, str] = {}
     if "landlock" not in without:
         place.landlock = kernel.landlock_version()
@@ -98,7 +95,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
-    """Fork a run per message, then send its status, CPU seconds and cause, until `control` ends."""
+    """Fork a run per message until `control` ends; reply its status, CPU seconds and cause."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)
@@ -132,7 +129,6 @@ def _serve(control: socket.socket, place: confinement.Place) -> None:
 
 
 def _watch(control: socket.socket, child: int, wall: float) -> int:
-    """Wait for an end: return ENDED, TIME_UP after `wall` seconds, or STOPPED for a message."""
     ended = os.pidfd_open(child)
     try:
         poll = select.poll()
@@ -150,7 +146,6 @@ def _watch(control: socket.socket, child: int, wall: float) -> int:
 
 
 def _sweep() -> None:
-    """Kill and reap the remaining descendants of a run, for up to SWEEP seconds."""
     own, until = os.getpid(), time.monotonic() + SWEEP
     while time.monotonic() < until:
         try:
@@ -183,7 +178,6 @@ def _attempted(step: Callable[[], None]) -> str:
 
 
 def _enter_and_fork(place: confinement.Place) -> None:
-    """Enter namespaces and make the working folder of a run; raise OSError if refused."""
     place.enter()
     kernel.unshare(kernel.NEW_PID)
     child = os.fork()

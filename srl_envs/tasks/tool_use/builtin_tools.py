@@ -55,19 +55,19 @@ _BUILT_IN: dict[str, Tool] = {}  # The schemas are equal for all agents, and slo
 
 
 class Toolbox:
-    """Tools with the state of one agent.
+    """Tools with the state of one agent in one episode; `registry` makes the calls.
 
     Files are in memory, so no file name leads to the machine.
 
     Args:
-        names: Names of TOOLS.
+        names: Names in TOOLS, by default all but "python".
         files: File name -> text, none by default.
         search: Search provider, the shipped corpus by default.
         tools: Additional tools.
 
     Raises:
-        EnvConfigError: A name is unknown.
-        ToolError: A file has an invalid name or is too large.
+        EnvConfigError: A name is unknown, two tools have the same name, or a schema is invalid.
+        ToolError: A file has an invalid name or is too large, or there are too many files.
         ImportError: A library is missing.
         SandboxError: Python cannot be confined.
     """
@@ -188,8 +188,8 @@ def _check_name(path: str) -> None:
 class PythonRepl:
     """Python interpreter of one agent in the sandbox.
 
-    Every cell runs in a new process, which first repeats all successful earlier cells without
-    their output. So names persist from cell to cell, and nothing else does.
+    Every cell runs in a new process, which first repeats all successful earlier cells without their
+    output. Therefore, names persist from cell to cell, but files do not.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -197,9 +197,10 @@ class PythonRepl:
         self._cells: tuple[str, ...] = ()
 
     def run(self, code: str) -> str:
-        """Run a cell after the earlier successful ones, and return its output.
+        """Run a cell after the earlier successful ones, and return its standard output and error.
 
-        Raises ToolError if the program fails, or if it or the number of cells is above a limit.
+        The value of a last expression is printed. Raises ToolError if the program fails, or if it
+        or the number of successful cells exceeds a limit.
         """
         if len(code) > LONGEST_CELL:
             raise ToolError(f"a cell may have {LONGEST_CELL} characters")
@@ -215,17 +216,17 @@ class PythonRepl:
 
 @dataclass(frozen=True)
 class SearchDocument:
-    """Searchable document."""
+    """Document that a search can find."""
 
     title: str
     text: str
 
 
 class SearchProvider(Protocol):
-    """Search provider: any object with this method."""
+    """Search provider: any object with the method `search`."""
 
     def search(self, query: str, count: int) -> Sequence[SearchDocument]:
-        """Return up to `count` documents that match the text of an agent, the best first.
+        """Return up to `count` documents that match `query`, an agent's text; the best first.
 
         May raise ToolError, whose message the agent reads.
         """
@@ -235,8 +236,8 @@ class SearchProvider(Protocol):
 class BM25Search:
     """BM25 search (Robertson et al. 1995) by the bm25s library, without regard to case.
 
-    Every result contains a word of the query. Of equal scores, the earlier document is first. A
-    query without words raises ToolError.
+    Every result contains a word of the query in its title or text. Of equal scores, the earlier
+    document is first. A query without words raises ToolError.
 
     Args:
         documents: At least one document.
@@ -264,7 +265,7 @@ class BM25Search:
 
 
 def as_text(documents: Sequence[SearchDocument]) -> str:
-    """Return titles and the first EXCERPT characters of documents, or "Nothing was found."."""
+    """Return one text of titles and excerpts (EXCERPT characters), or "Nothing was found."."""
     paragraphs = [f"{found.title}\n{found.text[:EXCERPT]}" for found in documents]
     return "\n\n".join(paragraphs) or "Nothing was found."
 

@@ -40,7 +40,7 @@ def calculator(expression: str) -> str:
         expression: Numbers, + - * / // % **, brackets, and functions such as sqrt(2) or max(1, 2).
 
     Returns:
-        Decimal number, exact up to PLACES places, and otherwise with 15 significant digits.
+        Decimal number; exact if it has at most PLACES places, else with 15 significant digits.
 
     Raises:
         ToolError: The expression is invalid, undefined or too large.
@@ -81,7 +81,6 @@ def evaluate(expression: str) -> Number:
 
 
 def _value(node: ast.expr, text: str, depth: int) -> Number:
-    """Return the value of a node, nested `depth` deep in the tree of `text`, or raise ToolError."""
     if depth > DEEPEST:
         raise ToolError(f"an expression may be nested {DEEPEST} deep")
     source = text[node.col_offset : node.end_col_offset]
@@ -116,7 +115,7 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
 
 
 def _bounded(function: Callable[..., Any], *values: Any) -> Number:
-    """Return `function(*values)`; raise ToolError if it is undefined or too large."""
+    """Return `function(*values)`; ToolError if the value is undefined or too large."""
     try:
         value = function(*values)
         value = value if isinstance(value, float) else Fraction(value)
@@ -149,7 +148,6 @@ def _power(base: Number, exponent: Number) -> Number:
 
 
 def _whole(value: Number, most: int) -> int:
-    """Return an integer from -most to most; raise ToolError for other numbers."""
     if value != math.floor(value) or not -most <= value <= most:
         raise ToolError(f"needs a whole number of at most {most}")
     return int(value)

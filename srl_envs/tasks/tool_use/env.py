@@ -2,8 +2,7 @@
 
 In every turn, an agent either calls tools or answers, and the first answer ends the episode. The
 score is 1 for a right answer, after any calls. Before the answer, each needed call adds its share
-of NEEDED to the score, once: calls that are repeated, fail or are not needed add nothing. Every
-turn after the first costs `attempt_penalty`.
+of NEEDED to the score, once. Every turn after the first costs `attempt_penalty`.
 """
 
 from __future__ import annotations
@@ -61,23 +60,25 @@ _ECHOING = ("write_file", "list_files")  # tools whose results contain names cho
 
 @dataclass
 class ToolSession:
-    """Tool calls of one agent in one episode.
+    """Tool calls of one agent in one episode, and the needed calls among them.
 
-    A needed call counts only if the agent could know its arguments: a given file, numbers of the
-    question or of results of earlier turns. A calculation after the first needed call must contain
-    at least one number from a file, a search or a tool of the user. So neither reading a file that
-    the agent wrote nor trying numbers until one is right counts, even if those numbers are computed
-    from the question.
+    A needed call counts once a call of its tool is successful. With `evidence`, the result must
+    contain this line, and a read file must be the needed one. A calculation must then use only
+    numbers of the question or of results of earlier turns. Unless it is the first needed call, at
+    least one number must depend on a file, a search or a tool of the user. Reading a file that the
+    agent wrote never counts, nor does a repeated call.
     """
 
     box: Toolbox
     steps: Sequence[CallStep]
+    """Needed calls."""
     question: str
     made: set[int] = field(default_factory=set)
-    """Indices of the steps that were made."""
+    """Indices in `steps` of the needed calls that were made."""
     answered: set[str] = field(default_factory=set)
-    """Identities of the calls that had a result."""
+    """Identities of the successful calls."""
     turns: list[tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]] = field(default_factory=list)
+    """Calls and results of each turn so far."""
     _given: set[str] = field(init=False)
     """Numbers in the question or in results that the agent did not introduce."""
     _learned: set[str] = field(default_factory=set)
@@ -89,7 +90,7 @@ class ToolSession:
         self._given = numbers_in(self.question)
 
     def turn(self, calls: tuple[ToolCall, ...]) -> tuple[ToolResult, ...]:
-        """Make a turn's calls, update all fields (`made`, `turns`, ...), and return the results."""
+        """Make the calls in order, record them, and return results; raises as ToolRegistry.call."""
         given: set[str] = set()
         learned: set[str] = set()
         results = tuple(self.box.registry.call(call) for call in calls)
@@ -144,7 +145,7 @@ def numbers_in(text: str) -> set[str]:
 
 
 class ToolUse(Task):
-    """Task of tool_use_v0; see `parallel_env` for the arguments and EnvConfigError."""
+    """Task of tool_use_v0, with the arguments (but `settings`) and errors of `parallel_env`."""
 
     name: ClassVar[str] = "tool_use_v0"
     attempts = TURNS
@@ -230,9 +231,8 @@ class ToolUse(Task):
     def sample_answers(self, rng: np.random.Generator, attempt: Attempt, count: int) -> Samples:
         """Return about `count` valid calls and answers, without information on the truth.
 
-        Calls use the numbers, names, files and operations in the question and the results so far,
-        and none repeats an earlier call. Answers are numbers and names in the last result or,
-        without one, the question. There are 1 to OF_A_KIND calls per tool, and as many answers.
+        Calls and answers use numbers and names of the question and results. No call repeats an
+        earlier one. There are up to OF_A_KIND of each of calculator, read_file, search, answers.
         """
         session: ToolSession = attempt.memory
         results = [result.content for _, made in session.turns for result in made if result.ok]
@@ -247,7 +247,6 @@ class ToolUse(Task):
         return tuple(str(text) for kind in kept for text in rng.permutation(kind)[:size])
 
     def _possible_calls(self, text: str) -> Iterator[set[str]]:
-        """Yield sets of written calls of calculator, read_file and search, with parts of `text`."""
         if "calculator" in self.tools:
             numbers = _SAMPLE_NUMBER.findall(text)[-SAMPLE_NUMBERS:]
             marks = {mark for word, mark in MARKS.items() if f" {word} " in text} or {*"+-*"}
@@ -265,7 +264,7 @@ class ToolUse(Task):
 
 
 class ToolUseEnv(TaskEnv):
-    """TaskEnv in which an agent calls tools in its turns before it answers."""
+    """TaskEnv of the task ToolUse: an agent calls tools in its turns before it answers."""
 
     def make_view(self) -> FreeTextView:
         task = self.task
@@ -289,11 +288,6 @@ class ToolUseEnv(TaskEnv):
 def _families(
     families: Sequence[str] | str | None, tools: Sequence[str], search: SearchProvider | None
 ) -> tuple[str, ...]:
-    """Return the names of the chosen families, by default of all whose tools are in `tools`.
-
-    Raises EnvConfigError if the tools do not suffice, or if a family looks things up in the shipped
-    corpus and `search` is another provider.
-    """
     possible = [name for name, family in FAMILIES.items() if set(family.tools) <= set(tools)]
     chosen = some_of("families", families, FAMILIES) if families is not None else tuple(possible)
     for name in set(chosen).difference(possible):
@@ -326,13 +320,15 @@ def parallel_env(
             default, all whose tools are in `tools`.
         tools: "calculator", "files", "search" (default: these), "python" (in the sandbox), Tools.
         problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
-        search: Search provider instead of the shipped corpus.
-        history: Number of earlier turns in the observation.
-        settings: Further arguments of TaskEnv.
+        search: Search provider instead of the shipped corpus, if no family needs "search".
+        history: Number of turns before the last turn that an observation repeats.
+        settings: Further keyword arguments of TaskEnv.
 
     Raises:
         EnvConfigError: An argument is invalid.
-        ImportError, SandboxError: A library is missing, or Python cannot be confined.
+        ImportError: A library is missing.
+        SandboxError: Python cannot be confined.
+        ToolError: Raised by `reset`, if a file of a problem is invalid or too large.
     """
     task = ToolUse(families, tools=tools, problems=problems, search=search, history=history)
     return ToolUseEnv(task, **settings)

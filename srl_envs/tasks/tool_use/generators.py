@@ -29,11 +29,11 @@ FACTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class CallStep:
-    """Needed call of a problem, and the evidence by which other calls are equivalent."""
+    """Needed call of a problem, and the evidence that counts as this call."""
 
     call: ToolCall
     evidence: str
-    """Line in the result of every equivalent call; if empty, any call of the tool is equivalent."""
+    """Line that the result must have, "" for any. ToolSession has more conditions."""
 
 
 def _step(tool: str, evidence: str, **arguments: str) -> CallStep:
@@ -49,7 +49,6 @@ def _problem(
     steps: Sequence[CallStep],
     files: Mapping[str, str] | None = None,
 ) -> Problem:
-    """Return a Problem that lists its `files` (name -> text), if any; `key` is for its identity."""
     listing = f" Files: {', '.join(sorted(files))}." if files else ""
     return Problem(
         question + listing,
@@ -62,7 +61,7 @@ def _problem(
 
 
 def calculate(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem of difficulty 1 to 5: compute with `difficulty` + 1 numbers."""
+    """Draw a Problem of difficulty 1 to 5: an expression with `difficulty` + 1 numbers."""
     expression = _number(rng, difficulty)
     for _ in range(difficulty):
         mark = "+-*"[rng.integers(3)]
@@ -85,7 +84,7 @@ def read(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem of difficulty 1 to 5: a fact on a town or, from 3, its river's length."""
+    """Draw a Problem of difficulty 1 to 5: a fact about a town, from 3 the length of its river."""
     town = pick(rng, towns())
     steps = [_step("search", town, query=town)]
     if difficulty < 3:
@@ -102,7 +101,8 @@ def look_up(rng: np.random.Generator, difficulty: int) -> Problem:
 def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
     """Draw a Problem of difficulty 1 to 5: a calculation with numbers in files.
 
-    To difficulty 2, one number is in a file and one in the question; from 3, each is in a file.
+    Up to difficulty 2, one number is in a file and one in the question. From 3, all numbers are
+    in files.
     """
     marks = ("plus", "+"), ("minus", "-"), ("times", "*")
     word, mark = marks[rng.integers(2 if difficulty == 1 else 3)]
@@ -130,7 +130,10 @@ def read_and_calculate(rng: np.random.Generator, difficulty: int) -> Problem:
 
 
 def follow(rng: np.random.Generator, difficulty: int) -> Problem:
-    """Draw a Problem of difficulty 1 to 5: that many files name the next; the last has a number."""
+    """Draw a Problem of difficulty 1 to 5: a chain of `difficulty` + 1 files to read.
+
+    Each contains the name of the next; the last contains the answer. Two other files are unused.
+    """
     names = [str(name) for name in rng.permutation(FILE_NAMES)[: difficulty + 3]]
     end = _number(rng, difficulty)
     chain = names[: difficulty + 1]
@@ -152,14 +155,15 @@ def asked(
     required_tools: Sequence[str] = (),
     difficulty: int = 1,
 ) -> Problem:
-    """Return a user-defined Problem.
+    """Return a user-defined Problem; EnvConfigError if the question is blank or too long.
 
     Args:
-        question: Question.
+        question: Question, which should name the files.
         answer: Right answer.
         files: File name -> text, none by default.
-        required_tools: Names of functions that the agent needs to call once each.
-        difficulty: Difficulty, from 1.
+        required_tools: Names of functions, such as "read_file". A repeated name requires different
+            calls. Each successful call adds to the score before the answer.
+        difficulty: Difficulty, not validated.
     """
     steps = tuple(_step(name, "") for name in required_tools)
     return Problem(
@@ -173,11 +177,12 @@ def asked(
 
 @dataclass(frozen=True)
 class Family:
-    """Kind of problems."""
+    """Kind of problems that a generator draws."""
 
     tools: tuple[str, ...]
-    """Required names of srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
+    """Names of required tools, from srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     draw: Callable[[np.random.Generator, int], Problem]
+    """Function that draws a problem of a difficulty from 1 to 5."""
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -200,12 +205,11 @@ def _facts() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def towns() -> list[str]:
-    """Return the list of the names of towns in the shipped corpus, in its order."""
+    """Return the names of the towns in the shipped corpus, as one shared list."""
     return [title for title, facts in _facts().items() if "river" in facts]
 
 
 def _number(rng: np.random.Generator, difficulty: int) -> str:
-    """Draw a number as text: 1, 2 or 3 digits, one decimal place, or 5 digits, by difficulty."""
     if difficulty == 4:
         return f"{rng.integers(10, 1000) / 10:.1f}"
     low, high = {1: (2, 10), 2: (10, 100), 3: (100, 1000), 5: (10_000, 100_000)}[difficulty]
@@ -213,6 +217,5 @@ def _number(rng: np.random.Generator, difficulty: int) -> str:
 
 
 def _files(rng: np.random.Generator, difficulty: int, size: int) -> dict[str, str]:
-    """Draw `size` files: name in FILE_NAMES -> `_number` of `difficulty`, sorted by name."""
     names = rng.permutation(FILE_NAMES)[:size]
     return {str(name): _number(rng, difficulty) for name in sorted(names)}

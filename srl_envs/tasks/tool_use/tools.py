@@ -48,7 +48,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class ToolError(EnvError, ValueError):
-    """Failure of a tool call, whose message, one short clause, is the result of the call."""
+    """Failure of a tool call. The message, one clause, is the result of the call."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Tool:
     """Function that an agent can call, with its schema."""
 
     name: str
-    """Name in calls, unique among the tools of an environment."""
+    """Name in calls, unique in an environment."""
     description: str
     """Description in the prompt."""
     parameters: Mapping[str, Any]
@@ -73,7 +73,7 @@ class Tool:
 
         Args:
             function: Function with type hints and a Google-style docstring, in which each argument
-                has a line under "Args:".
+                has a line under "Args:". The text before its first section is the description.
             name: Name of the tool, by default that of the function.
 
         Raises:
@@ -123,13 +123,13 @@ class ToolCall:
     """Call of a tool by an agent."""
 
     name: str
-    """Name of the tool, possibly of none."""
+    """Name of a tool, which may not exist."""
     arguments: Mapping[str, Any]
     """Arguments by name, not yet validated."""
 
     @property
     def identity(self) -> str:
-        """JSON text that is equal for equal calls."""
+        """JSON text of the name and arguments, equal for equal calls."""
         return json.dumps([self.name, self.arguments], sort_keys=True)
 
     def written(self) -> str:
@@ -145,17 +145,17 @@ class ToolResult:
     ok: bool
     """False if the call failed."""
     content: str
-    """Text of the result, or of the error."""
+    """Text of the result or of the error, cut if long."""
 
 
 class ToolRegistry:
-    """Tools by name.
+    """Tools in the dict `tools`: name -> Tool.
 
     Args:
         tools: Tools with different names.
 
     Raises:
-        EnvConfigError: Two tools have one name, or a schema is invalid.
+        EnvConfigError: Two tools have the same name, or a schema is invalid.
         ImportError: jsonschema is missing.
     """
 
@@ -168,13 +168,14 @@ class ToolRegistry:
             _validator(json.dumps(tool.parameters))
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return the list of `Tool.schema` of all tools, for `tools=` of a chat template."""
+        """Return the schemas of all tools, for `tools=` of a chat template."""
         return [tool.schema() for tool in self.tools.values()]
 
     def call(self, call: ToolCall) -> ToolResult:
-        """Validate and make a call; return a ToolResult, not `ok` for an unknown tool or an error.
+        """Validate and make a call, and return its result, cut if long.
 
-        Exceptions of the function are errors, logged unless a ToolError. Long results are cut.
+        The result is not `ok` for an unknown tool, invalid arguments, or an exception of the
+        function. Exceptions other than ToolError are logged, once per tool and class.
 
         Raises:
             EnvError: The function raised an EnvError that is no ToolError.
@@ -195,10 +196,6 @@ class ToolRegistry:
 
 
 def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Call the function of a tool; return a text unchanged, and other results as JSON.
-
-    An EnvError of the function passes unchanged; others are logged and become a ToolError.
-    """
     try:
         value = tool.function(**arguments)
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -210,7 +207,6 @@ def _result(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Return a description of the worst invalid argument of a call, or "" if all are valid."""
     import jsonschema
 
     known = tool.parameters.get("properties", {})
@@ -228,7 +224,6 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _validator(parameters: str) -> Any:
-    """Return a JSON schema's validator; EnvConfigError if invalid, ImportError if not installed."""
     with needed_by("checking a call's arguments"):
         import jsonschema
     schema = json.loads(parameters)
@@ -250,21 +245,20 @@ def _failed(complaint: str) -> ToolResult:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return a text, lone surrogates escaped, and if too long cut to `length`, ending with CUT."""
     whole = text.encode("utf-8", "backslashreplace").decode()  # Lone surrogates are not text.
     return whole if len(whole) <= length else whole[: length - len(CUT)] + CUT
 
 
 class _NoCall(ValueError):
-    """Invalid tool call in a text; the message is the reason."""
+    """Invalid tool call; the message is the reason."""
 
 
 def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
-    """Return a tuple of the calls in an agent's text, or its answer as str; never raise.
+    """Return the calls in an agent's text, or its answer as str; never raise.
 
-    Text up to </think> is skipped. Calls are between tags, or the whole text is JSON. An answer
-    counts only in a turn without calls, and must be marked by `Answer:`, `<answer>` or a box.
-    For a malformed call, and for neither a call nor an answer, return a ParseFailure.
+    Text up to </think> is skipped if it begins with <think> or has no call. Calls are in tags, or
+    all text is JSON. Without calls, `Answer:`, `<answer>` or a box marks the answer. Return a
+    ParseFailure for malformed or more than CALLS_A_TURN calls, and for all other texts.
     """
     text = _after_thought(text)
     try:
@@ -291,7 +285,6 @@ def _after_thought(text: str) -> str:
 
 
 def _tagged(text: str) -> Iterator[Any]:
-    """Yield the JSON value in each pair of tags; raise _NoCall at the first invalid one."""
     place = text.find(OPEN)
     while place >= 0:
         # The JSON value determines the end, because an argument may contain a tag.
@@ -312,7 +305,6 @@ def _after_spaces(text: str, place: int) -> int:
 
 
 def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
-    """Return the calls in JSON values (a call or a list each); _NoCall if invalid or too many."""
     calls: list[ToolCall] = []
     for message in messages:
         if not message and isinstance(message, list):
@@ -324,7 +316,6 @@ def _calls(messages: Iterable[Any]) -> tuple[ToolCall, ...]:
 
 
 def _call(message: Any) -> ToolCall:
-    """Return the call in a JSON value, by default without arguments; raise _NoCall if invalid."""
     if not isinstance(message, Mapping) or not isinstance(message.get("name"), str):
         raise _NoCall("a tool call is a JSON object with 'name' and 'arguments'")
     arguments = message.get("arguments", message.get("parameters", {}))
@@ -347,7 +338,7 @@ def tool_rules(
 ) -> str:
     """Return a system message with the schemas of the tools and the form of a call.
 
-    `opening` is the line before the schemas, and `closing` ends the sentence on the form.
+    `opening` is the line before the schemas. `closing` ends the last sentence, on the form.
     """
     listed = "\n".join(map(json.dumps, registry.schemas()))
     example = '{"name": <tool>, "arguments": {<name>: <value>}}'
@@ -356,9 +347,10 @@ def tool_rules(
 
 
 def tool_turn(registry: ToolRegistry, text: str) -> str | None:
-    """Make the tool calls in an agent's text, and return their results as one text.
+    """Make the tool calls in a text, and return their results as one text.
 
-    Return "Not read: <reason>." for a malformed call in tags, and None for other texts.
+    Return "Not read: <reason>." for malformed or too many calls in tags, None for other texts.
+    Raise an EnvError of a tool that is no ToolError.
     """
     turn = read_turn(text)
     if isinstance(turn, tuple):
@@ -370,6 +362,9 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return a result (or "Error: ...") in <tool_response> tags, cut so that `results` such fit."""
+    """Return <tool_response> tags around a result, or "Error: <result>" if it is not `ok`.
+
+    The content is cut to fit `results` times into one observation.
+    """
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")

@@ -27,7 +27,7 @@ class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        """Raise ValueError if listed answers are malformed; an error later would end the engine."""
+        """Raise ValueError if listed answers are malformed, before the engine is affected."""
         _trie_of(sampling_params)
 
     def is_argmax_invariant(self) -> bool:
@@ -37,7 +37,7 @@ class AnswerTrie(AdapterLogitsProcessor):  # type: ignore[misc]
     def new_req_logits_processor(
         self, params: SamplingParams
     ) -> Callable[[list[int], torch.Tensor], torch.Tensor] | None:
-        """Return the function that masks the logits of a request; None without listed answers."""
+        """Return the function that masks a request's logits; None without listed answers."""
         trie = _trie_of(params)
         if trie is None:
             return None

@@ -37,7 +37,7 @@ TRL documents them; their types are checked when the learner is built."""
 
 
 class OptimizerConfig(Section):
-    """Settings of AdamW and its learning-rate schedule."""
+    """Settings of AdamW and its learning-rate schedule, the base of algorithms and stages."""
 
     where: ClassVar[str]
     """Dotted name of the section in a configuration."""
@@ -75,7 +75,7 @@ class SurrogateConfig(OptimizerConfig):
     num_iterations: Count = 1
     """Number of passes over each update's samples (mu in the GRPO paper, epochs in PPO)."""
     clip_range: Positive = 0.2
-    """Clipping range epsilon of the probability ratio: 1 - epsilon to 1 + epsilon."""
+    """Clipping range epsilon of the probability ratio; trl.epsilon_high replaces it above 1."""
     beta: NotNegative = 0.0
     """Weight of the KL divergence from the reference model. 0 loads no reference model."""
     reference: Literal["base", "stage", "moving"] = "stage"
@@ -99,12 +99,12 @@ class SurrogateConfig(OptimizerConfig):
 
     @property
     def reads_states(self) -> bool:
-        """True if the learner reads the joint state before each step; False unless overridden."""
+        """True if the learner reads the environment's joint state; False unless overridden."""
         return False
 
     @property
     def own_units(self) -> bool:
-        """True if parameters are in units of the model's own returns; False unless overridden."""
+        """True if weights depend on a model's own returns, which excludes averaging; here False."""
         return False
 
     @field_validator("trl", mode="before")
@@ -118,9 +118,9 @@ class SurrogateConfig(OptimizerConfig):
         return options
 
     def check_group_size(self, path: str, group_size: int, processes: int) -> None:
-        """Raise ConfigError unless `group_size` is a multiple of the number of an update's parts.
+        """Raise ConfigError, which begins with the section's name `path`, unless the size fits.
 
-        That is minibatches x accumulation steps x `processes`. The message names `path`.
+        It must be a multiple of minibatches x gradient_accumulation_steps x torchrun processes.
         """
         parts = self.minibatches * self.gradient_accumulation_steps * processes
         if group_size % parts:

@@ -50,7 +50,7 @@ PRESETS: Mapping[str, Mapping[str, Tree] | str] = {
 
 
 def settings_of(preset: str) -> Mapping[str, Tree]:
-    """Return section -> settings of a preset. Raises KeyError unless its name is in PRESETS."""
+    """Return section -> settings that the preset changes. Raises KeyError for an unknown name."""
     settings = PRESETS[preset]
     return resolve_name(settings) if isinstance(settings, str) else settings
 
@@ -58,9 +58,8 @@ def settings_of(preset: str) -> Mapping[str, Tree]:
 def filled_in(tree: Tree) -> dict[str, Any]:
     """Return a copy of a run's configuration with the settings of its `preset` filled in.
 
-    `tree` is plain data, or has sections as objects; its own settings have priority. The name of
-    the preset must be in PRESETS. Raises ConfigError if the configuration selects another algorithm
-    or credit scheme than the preset.
+    `tree` is the unvalidated configuration; settings in it have priority. Its "preset" must be in
+    PRESETS. Raises ConfigError if `tree` names another algorithm or credit scheme than the preset.
     """
     preset, found = settings_of(tree["preset"]), dict(tree)
     for section, usual in (("algorithm", "grpo"), ("credit", "per_agent"), ("rollout", None)):

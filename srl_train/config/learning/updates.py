@@ -28,11 +28,11 @@ class UpdatesSection(Section):
     CHOICE: ClassVar = "strategy"
 
     max_staleness: Annotated[int, Field(ge=0)] = 4
-    """Maximum age of a sample, in updates of its model. Older samples are dropped."""
+    """Maximum age of a sample, in updates of its model. Groups with an older one are dropped."""
 
 
 class AsynchronousConfig(UpdatesSection):
-    """Independent updates: each model updates when its own sample budget is full."""
+    """Independent updates: after each round, or when a model's sample budget is full."""
 
     strategy: PlainName = "asynchronous"  # type: ignore[valid-type]
     """Update strategy, which combines the updates of the models (docs/training/updates.md).
@@ -43,12 +43,12 @@ class AsynchronousConfig(UpdatesSection):
 
 
 class SynchronizedConfig(UpdatesSection):
-    """Synchronized updates: at each optimizer step, all models apply the mean gradient."""
+    """Synchronized updates: at each optimizer step, a group's models apply their mean gradient."""
 
     strategy: Literal["synchronized"] = "synchronized"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged with each other. An empty list averages all models."""
+    """Lists of models that are averaged with each other, without other models. [] averages all."""
 
 
 class ServerConfig(Section):
@@ -64,18 +64,18 @@ class ServerConfig(Section):
 
     @property
     def rate(self) -> float:
-        """Learning rate of the server optimizer; by default 1.0 for "fedavgm", 0.7 for others."""
+        """The setting `learning_rate`; if it is None, 1.0 for "fedavgm" and 0.7 for "diloco"."""
         default = 1.0 if self.name == "fedavgm" else 0.7
         return default if self.learning_rate is None else self.learning_rate
 
 
 class FederatedConfig(UpdatesSection):
-    """Federated averaging: every few rounds, the models take the weighted mean of their weights."""
+    """Federated averaging: every `period` rounds, weights are averaged in proportion to samples."""
 
     strategy: Literal["federated"] = "federated"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged with each other. An empty list averages all models."""
+    """Lists of models that are averaged with each other, without other models. [] averages all."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of the mean in a model's new weights, 0 to 1."""
     period: Annotated[int, Field(ge=1)] = 1
@@ -85,12 +85,12 @@ class FederatedConfig(UpdatesSection):
 
 
 class SelectiveConfig(UpdatesSection):
-    """Selective updates: only the best models of a round update."""
+    """Selective updates: the best models of a round update, others after `patience` rounds."""
 
     strategy: Literal["selective"] = "selective"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Fraction of the models that update in a round, 0 to 1, by return. At least one updates."""
+    """Fraction of the models, best first, that update in a round, rounded down to 1 or more."""
     patience: Annotated[int, Field(ge=1)] = 4
     """Number of rounds without an update after which a model updates regardless of its return."""
 

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from srl_extensions.pages import live_server
 from srl_extensions.pages.live_server import server
+from srl_train.cli import main
 from srl_train.metrics.sinks import JsonlSink
 from tests.srl_extensions.pages.pages import words
 from tests.srl_extensions.pages.synthetic_runs import row, write_run
@@ -143,3 +144,10 @@ def test_the_server_ends_while_a_page_is_open(runs, capfd):
         assert "round 3 of 40" in words(json.loads(connection.getresponse().read()))
     connection.close()
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_port_in_use_is_refused(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = str(used.getsockname()[1])
+        assert main(["watch", str(tmp_path), "--port", port]) == 2
+    assert "--port" in capsys.readouterr().err

@@ -11,6 +11,8 @@ FREE = threading.Event()
 """Steps hang until the event is set."""
 BEGAN = threading.Event()
 """Set by a step."""
+CLOSED = threading.Event()
+"""Set when an environment that failed is closed."""
 
 
 class Hanging(CoopCompete):
@@ -23,6 +25,9 @@ class Hanging(CoopCompete):
 class Failing(CoopCompete):
     def step(self, actions):
         raise ZeroDivisionError("a line\nand\x1b[31m another")
+
+    def close(self):
+        CLOSED.set()
 
 
 class Unprintable(Exception):

@@ -107,7 +107,9 @@ def test_no_proxy_is_used_on_this_machine(start, monkeypatch):
             assert server.describe().environments
 
 
-@pytest.mark.parametrize("address", ["", "here", "127.0.0.1", "127.0.0.1:x", ":1"])
+@pytest.mark.parametrize(
+    "address", ["", "here", "127.0.0.1", "127.0.0.1:x", ":1", "127.0.0.1:99999"]
+)
 def test_addresses_are_checked(address):
     with pytest.raises(EnvConfigError, match="an address is HOST:PORT"):
         connect(address)

@@ -138,6 +138,7 @@ def test_running_calls_are_finished_when_the_server_ends():
         ({"environments": ["no_such_games:chess"]}, "No module named 'no_such_games'"),
         ({"host": "0.0.0.0"}, "loopback address .*SSH tunnel"),
         ({"host": "games.example"}, "loopback address"),
+        ({"host": None}, "loopback address"),
         ({"port": 70_000}, "port"),
         ({"threads": 0}, "threads"),
     ],

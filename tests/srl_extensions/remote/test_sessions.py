@@ -47,6 +47,7 @@ def scenario(test):
 
         misbehaving.FREE.clear()
         misbehaving.BEGAN.clear()
+        misbehaving.CLOSED.clear()
         asyncio.run(within())
 
     run.__name__, run.__doc__ = test.__name__, test.__doc__
@@ -128,7 +129,7 @@ async def test_session_serves_one_call_at_once(make_sessions):
 
 
 @scenario
-async def test_environment_that_fails_ends_its_session(make_sessions):
+async def test_environment_that_fails_is_closed_and_ends_its_session(make_sessions):
     sessions = make_sessions()
     session = await begun(sessions, lambda: (misbehaving.Failing(), None))
     with pytest.raises(RemoteError, match="the environment failed: ZeroDivision") as refused:
@@ -136,6 +137,7 @@ async def test_environment_that_fails_ends_its_session(make_sessions):
     assert refused.value.code == "INTERNAL"
     assert "\n" not in str(refused.value) and "\x1b" not in str(refused.value)
     assert session not in sessions.open_sessions
+    assert await asyncio.to_thread(misbehaving.CLOSED.wait, 20)
 
 
 @scenario

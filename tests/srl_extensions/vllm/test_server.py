@@ -116,6 +116,7 @@ def test_no_process_is_left_after_a_kill(spec, victim):
         ("(EngineCore pid=7) ERROR 11-22 08:00:00 [core.py:1] ValueError: head size 16\n"
          "RuntimeError: Engine core died\n", "ValueError: head size 16"),
         ("ValueError: \x1b[2J\n", "ValueError: \\x1b[2J"),
+        ("a request\n" * 30_000 + "OSError: the end\n", "OSError: the end"),
     ],
 )  # fmt: skip
 def test_the_cause_of_death_is_the_first_error_of_the_last_start(new_server, log, cause):

@@ -50,9 +50,9 @@ class PreferenceDataset(tuple[PreferencePair, ...]):
 
 
 class DPOTrainer(PolicyTrainer):
-    """Trainer with DPO on pairs of answers, by `config.dpo`; an iteration is a pass over the pairs.
+    """Trainer with DPO on pairs of answers; an iteration is a pass over the pairs.
 
-    The reference is the model at the start of training.
+    The reference is the model at the start of training. `config.dpo.data` is ignored.
 
     Args:
         policy_env: Policy in SERVER mode.
@@ -61,6 +61,7 @@ class DPOTrainer(PolicyTrainer):
 
     Raises:
         DataError: There are no pairs.
+        EnvConfigError: The policy is in CLIENT mode.
     """
 
     algorithm: ClassVar[str] = "dpo"
@@ -80,10 +81,9 @@ class DPOTrainer(PolicyTrainer):
         super().__init__(policy_env, (), config)
 
     def train(self, num_iterations: int | None = None) -> dict[str, Any]:
-        """Train for `num_iterations` passes (None: training.num_epochs); return Trainer.fit's dict.
+        """Write the pairs to FOLDER_preferences.jsonl, then train as PolicyTrainer.train.
 
-        The main process first writes the pairs to FOLDER_preferences.jsonl, where FOLDER is
-        `config.output_dir` or outputs/dpo. A run in FOLDER is moved to a folder next to it.
+        FOLDER is `config.output_dir` or outputs/dpo. Only the main process writes the pairs.
         """
         if processes.is_main():
             self.dataset.to_json(self._path)

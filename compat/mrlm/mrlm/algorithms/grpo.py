@@ -6,7 +6,7 @@ from mrlm.algorithms.trainer import PolicyTrainer
 
 
 class GRPOTrainer(PolicyTrainer):
-    """Trainer with GRPO over groups of episodes from the same start, by `config.grpo`.
+    """Trainer with GRPO over groups of episodes from the same start; see PolicyTrainer.
 
     Custom environments must draw from `self.rng`, so that the episodes of a group start equally.
     """

@@ -6,6 +6,6 @@ from mrlm.algorithms.trainer import PolicyTrainer
 
 
 class PPOTrainer(PolicyTrainer):
-    """Trainer with PPO, by `config.training` and `config.ppo`."""
+    """Trainer with PPO, by `config.ppo`; see PolicyTrainer."""
 
     algorithm: ClassVar[str] = "ppo"

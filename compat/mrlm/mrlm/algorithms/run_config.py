@@ -30,8 +30,8 @@ def run_config(
 
     Args:
         config: Settings of the experiment.
-        environment: (name, options) to play; None if the algorithm plays no episodes. It is left
-            out if its options are objects: it must then be passed to the Trainer.
+        environment: (name, options) to play, or None, which also disables evaluations. With
+            options that JSON cannot express, the caller must pass the environment to the Trainer.
         sampling: Sampling settings of a model that is passed to the Trainer; None if
             `config.model` describes the model.
 
@@ -63,7 +63,6 @@ def run_config(
 
 
 def _direct(section: Section) -> Settings:
-    """Return path in the RunConfig -> value of the fields that `mrlm.config.setting` declares."""
     return {
         field.serialization_alias: getattr(section, name)
         for name, field in type(section).model_fields.items()
@@ -103,11 +102,6 @@ def _grpo(config: ExperimentConfig) -> Settings:
 
 
 def _rounds(training: TrainingConfig, group: int | None) -> Settings:
-    """Return the number of rounds, and the division of a round's episodes into groups and steps.
-
-    A `group` size of None is for PPO, which compares no answers: groups are then as small as
-    possible. Raises ConfigError if the episodes cannot be divided.
-    """
     played, passes = training.num_rollouts_per_iteration, training.gradient_accumulation_steps
     steps = max(1, played // training.batch_size)
     parts = steps * passes
@@ -149,7 +143,6 @@ def _sft(config: ExperimentConfig) -> Settings:
 
 
 def _stage(training: TrainingConfig, name: str) -> Settings:
-    """Return epochs and batch size of stage "sft" or "dpo"; ConfigError if gradients accumulate."""
     if training.gradient_accumulation_steps != 1:
         raise ConfigError(
             f"training.gradient_accumulation_steps: must be 1 for {name}, got "

@@ -37,16 +37,16 @@ FINAL = "final"
 class PolicyTrainer:
     """Trainer of the model of `policy_env` on episodes of `eval_envs`.
 
-    Each episode is in a random environment; equal environments count once. The model object itself
-    is trained, after it was moved from the CPU to an accelerator if there is one.
+    PPO and GRPO draw an environment per group of episodes from one start, SFT per episode. Equal
+    tasks count once. The model object itself is trained, without the policy's system prompt.
 
     Args:
         policy_env: Policy in SERVER mode.
-        eval_envs: Environments to train and evaluate in.
-        config: Settings of the experiment; None selects the defaults.
+        eval_envs: Environments to train and evaluate in; one or more, except for DPO.
+        config: Settings, of which `model` and `eval_envs` are ignored; None selects the defaults.
 
     Raises:
-        EnvConfigError: The policy is frozen.
+        EnvConfigError: The policy is in CLIENT mode.
     """
 
     algorithm: ClassVar[str]
@@ -69,7 +69,9 @@ class PolicyTrainer:
 
         The run is written to `config.output_dir`, or else outputs/ALGORITHM. A run that the folder
         already contains is moved to a folder next to it. `num_iterations`, unless None, replaces
-        `config.training.num_epochs`. A policy on the CPU is moved to a GPU if there is one.
+        `training.num_epochs`. A policy on the CPU is moved to a GPU if there is one.
+
+        Errors are those of `train_configured`.
         """
         training: dict[str, Any] = {"algorithm": self.algorithm}
         if num_iterations is not None:
@@ -94,8 +96,9 @@ def train_configured(
             an older run is moved to a folder next to it.
 
     Raises:
-        CheckpointNotFound: There is no such checkpoint.
-        BackendError, ConfigError, EnvConfigError: Model, settings or environments are not usable.
+        CheckpointError: The checkpoint is missing, damaged, or of other settings.
+        BackendError, ConfigError, EnvError: Model, settings or environments are not usable.
+        TrainingError, RolloutError: As Trainer.fit.
     """
     environments = [_configured(section) for section in config.eval_envs]
     return _train(config, environments, checkpoint=checkpoint)
@@ -110,11 +113,12 @@ def load_policy(
 
     Args:
         name: Folder, hub name, or "tiny": the embedded model, made for `environments`.
-        environments: Environments that the policy will play.
+        environments: Environments that the policy will play, one or more.
         generation_config: Sampling settings; None selects GenerationConfig's defaults.
 
     Raises:
-        BackendError, ConfigError, EnvConfigError: The model or `environments` are missing.
+        BackendError, ConfigError, PolicyError: The model is not usable.
+        EnvConfigError: There are no environments.
     """
     registered, options = named_environment(environments)
     backend = load_backend(name, partial(registry.make, registered, **options), Loading())
@@ -129,11 +133,6 @@ def _train(
     policy: LLMEnvironment | None = None,
     checkpoint: Path | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Train `policy` (None: the config's model); return the run's folder and Trainer.fit's results.
-
-    The run continues from `checkpoint`; without one, a run in the folder is moved next to it. At
-    the end, the main process links "final" in the folder to the trained model.
-    """
     environment = make_env = None
     if environments or config.training.algorithm != "dpo":
         environment = named_environment(environments)

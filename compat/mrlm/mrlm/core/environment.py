@@ -23,8 +23,8 @@ class EnvironmentMode(StrEnum):
 class SimulatedEnvironment(ABC):
     """Environment whose rules are a program: subclasses define `reset` and `step`.
 
-    Draw all randomness from `self.rng`, so that an episode can be repeated from its seed. GRPO
-    compares answers to the same first observation. Trainers play copies of the environment.
+    Draw all randomness from `self.rng`, so that an episode can be repeated from its seed. Trainers
+    play copies of the environment, which they seed before every episode.
     """
 
     mode = EnvironmentMode.CLIENT
@@ -41,16 +41,16 @@ class SimulatedEnvironment(ABC):
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random generator of the environment; without `seed`, it is seeded by the system."""
+        """Random generator of the environment; without `seed`, its seed is random."""
         generator: np.random.Generator = self.__dict__.setdefault("_rng", np.random.default_rng())
         return generator
 
     def seed(self, seed: int) -> None:
-        """Reset the random generator; equal seeds (0 or more) give equal next episodes."""
+        """Replace the random generator; equal seeds (0 or more) give equal random numbers."""
         self._rng = np.random.default_rng(seed)
 
     def copy(self) -> SimulatedEnvironment:
-        """Return an independent copy of the environment."""
+        """Return an independent copy, by default a deep copy with the same state of `rng`."""
         return copy.deepcopy(self)
 
     def close(self) -> None:  # noqa: B027  # most environments hold no resources

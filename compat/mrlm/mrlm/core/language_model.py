@@ -20,9 +20,9 @@ class LLMEnvironment:
     Args:
         model: PreTrainedModel. Trainers train this object in SERVER mode.
         tokenizer: Tokenizer of the model, with a chat template.
-        mode: SERVER trains the weights, CLIENT freezes the weights.
-        generation_config: Sampling settings of the answers.
-        system_prompt: First message of every conversation; None starts without one.
+        mode: SERVER for a trainer, CLIENT to freeze the weights.
+        generation_config: Sampling settings, also in training; None selects the defaults.
+        system_prompt: First message of these conversations, not in training; None omits it.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class LLMEnvironment:
         self.model.requires_grad_(self.mode is EnvironmentMode.SERVER)
 
     def reset(self) -> Observation:
-        """Start a new conversation, and return it: the system prompt, if any."""
+        """Start a new conversation; return an observation of the system prompt, if any."""
         prompts = [] if self.system_prompt is None else [self.system_prompt]
         self.conversation = [Message(MessageRole.SYSTEM, text) for text in prompts]
         self._ids: tuple[int, ...] = ()
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Append user message `action` and sample the answer; return (conversation, reward 0)."""
+        """Append `action`, read as a user's, and an answer; return the conversation, reward 0."""
         chat, first = self._backend.chat, not self._ids
         rules = self.system_prompt or "" if first else None
         turn = ChatTurn(action.content, rules, None if first else self._ids[-1])

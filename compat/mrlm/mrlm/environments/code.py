@@ -10,14 +10,14 @@ __all__ = ["CodeExecutionEnvironment", "CodeProblemGenerator"]
 
 
 class CodeProblemGenerator(ProblemGenerator):
-    """Selection among functions to write, from one expression to dynamic programming."""
+    """Selection among generated functions to write; see ProblemGenerator."""
 
 
 class CodeExecutionEnvironment(ProblemEnvironment):
     """code_v0 of srl_envs: programs are run against shown and hidden tests in a sandbox.
 
-    Files of the option `path` have the layout of HumanEval. Raises SandboxError if
-    programs cannot be confined on this machine.
+    Arguments are those of ProblemEnvironment. Files of the option `path` have the layout of
+    HumanEval. Raises SandboxError if programs cannot be confined on this machine.
     """
 
     registered: ClassVar[str] = "code_v0"

@@ -19,17 +19,18 @@ SIDES = ("pro_0", "con_0")
 class DebateEnvironment(GameEnvironment):
     """debate_v0 of srl_envs for one agent, with a random motion and side in every episode.
 
-    Both sides speak in each round; the opponent draws sample speeches. The last step has the
-    reward: the judge's score of the agent, from 0 to 1.
+    Both sides speak in each round; the opponent draws sample speeches. The reward of the last step
+    is the judge's score of the agent, from 0 to 1; all other rewards are 0.
 
     Args:
-        topics: Motions, or a file of motions; None selects those of srl_envs.
+        topics: Motions, or a JSONL file of motions; None selects those of srl_envs.
         max_turns: Number of rounds.
-        judge: Judge of the speeches; None selects RuleBasedJudge.
+        judge: Judge of the speeches, not with `server_address`; None selects RuleBasedJudge.
         server_address: Address ("host:port") of a server that runs the debate; None runs it here.
 
     Raises:
         EnvConfigError: An argument is not allowed.
+        RemoteError: No server answers at `server_address`, or `judge` cannot be sent.
     """
 
     def __init__(

@@ -10,14 +10,14 @@ __all__ = ["MathProblemGenerator", "MathReasoningEnvironment"]
 
 
 class MathProblemGenerator(ProblemGenerator):
-    """Selection among arithmetic, algebra, word problems and multi-step problems."""
+    """Selection among arithmetic, algebra, word and multi-step problems; see ProblemGenerator."""
 
 
 class MathReasoningEnvironment(ProblemEnvironment):
-    """math_v0 of srl_envs, with the increase over the best score so far as reward.
+    """math_v0 of srl_envs: several attempts at a problem, with more reward for fewer attempts.
 
-    Every attempt after the first has a small cost. Files of the option `path` have the layout of
-    GSM8K or MATH.
+    Arguments are those of ProblemEnvironment. Files of the option `path` have the layout of GSM8K
+    or MATH.
     """
 
     registered: ClassVar[str] = "math_v0"

@@ -22,7 +22,7 @@ REGISTERED: Mapping[str, str] = MappingProxyType(
 
 
 def registered_name(name: str) -> str:
-    """Return the registry's name of an environment type, or NAME_v0 itself; else EnvConfigError."""
+    """Return the registry's name of an environment type, or any NAME_v0; else EnvConfigError."""
     if name not in REGISTERED and not name.endswith("_v0"):
         raise EnvConfigError(f"there is no environment {name!r}{nearest(name, REGISTERED)}")
     return REGISTERED.get(name, name)
@@ -30,7 +30,7 @@ def registered_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class ProblemGenerator:
-    """Selection of generated problems, drawn anew for every episode."""
+    """Selection of problems; each episode has a new problem, generated at random."""
 
     difficulty_range: tuple[int, int] | None = None
     """Lowest and highest difficulty, from 1 to 5; None selects all."""
@@ -46,9 +46,8 @@ class ProblemGenerator:
 class GameEnvironment(SimulatedEnvironment):
     """Environment of srl_envs' registry for one of its agents; base class of tasks and debates.
 
-    Observations contain the whole conversation, with the agent's info there, such as `score` and
-    `success`. `name` and `options` are those of the registry. Raises EnvConfigError for an unknown
-    option and a value that is not allowed.
+    Observations contain the whole conversation and, in `info`, the agent's info, such as `score`
+    and `success`. Arguments and errors are those of `registry.make`.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
@@ -59,7 +58,6 @@ class GameEnvironment(SimulatedEnvironment):
 
     @property
     def max_turns(self) -> int:  # type: ignore[override]
-        """Number of steps after which an episode is truncated."""
         return int(self._game.unwrapped.max_cycles)
 
     def copy(self) -> Self:
@@ -89,7 +87,7 @@ class GameEnvironment(SimulatedEnvironment):
         return observation, Reward(float(rewards[agent]), components)
 
     def choose_agent(self, infos: Mapping[str, Mapping[str, Any]]) -> str:
-        """Return the agent to play in an episode, by default the first; `infos`: agent -> info."""
+        """Return the agent of the new episode, by default the first; `infos`: agent -> info."""
         return self._agent
 
     def other_answers(self) -> Mapping[str, str]:
@@ -101,7 +99,7 @@ class GameEnvironment(SimulatedEnvironment):
 
 
 class TaskEnvironment(GameEnvironment):
-    """Environment of srl_envs' registry with one agent. Raises EnvError for several agents."""
+    """GameEnvironment with one agent. Raises EnvError for several agents."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)
@@ -114,6 +112,8 @@ class ProblemEnvironment(TaskEnvironment):
 
     `generator` selects among the generated problems; None selects all. `options` are those of
     srl_envs, such as `max_cycles` (attempts) and `path` (a file of problems instead).
+
+    The reward is the increase of the best score, less 0.05 in each attempt after the first.
     """
 
     registered: ClassVar[str]
@@ -125,8 +125,9 @@ class ProblemEnvironment(TaskEnvironment):
 class RemoteEnvironment(TaskEnvironment):
     """Session of an environment on a server of `mrlm serve` or `srl serve env`.
 
-    `environment_id` is "math", "code", "tool" or a name of srl_envs' registry, `server_address` is
-    "host:port", and `options` are those of srl_envs. Raises RemoteError if no server answers.
+    `environment_id` is "math", "code", "tool" or a name NAME_v0 of srl_envs' registry, with one
+    agent. `server_address` is "host:port", and `options` are those of srl_envs. Raises RemoteError
+    if no server answers, or the server refuses the environment.
     """
 
     def __init__(self, environment_id: str, server_address: str, **options: Any) -> None:

@@ -48,8 +48,8 @@ _LOADING = threading.Lock()
 class HuggingFaceBackend:
     """Backend of a model in this process, whose weights may change between batches.
 
-    Concurrent requests form one batch, also with different adapters. Key-value caches are kept
-    between the answers of a conversation and dropped if rows, weights or context change.
+    Concurrent requests form one batch, also with different adapters. A batch can reuse key-value
+    caches if all its requests continue conversations of one earlier batch with the same weights.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class HuggingFaceBackend:
             model: PreTrainedModel or PeftModel.
             tokenizer: Tokenizer of the model.
             name: Name in records; by default the last part of the model's folder or hub name.
-            chat_template: Template for a tokenizer without one: a name or a file
+            chat_template: Template that is set in a tokenizer without one: a name or a file
                 (srl_agents.llm.chat_format).
             chat_template_kwargs: Arguments of the template.
 
@@ -127,8 +127,8 @@ class HuggingFaceBackend:
             **chat: `name`, `chat_template` and `chat_template_kwargs` of the constructor.
 
         Raises:
-            BackendError: The model cannot be loaded or is incomplete, `device` is a missing GPU, or
-                `quantization` is unknown.
+            BackendError: The model cannot be loaded or is incomplete, `device` is a missing GPU,
+                `quantization` is unknown, or the constructor raises it.
             ImportError: The package for quantization or GGUF is missing.
         """
         if device == "auto":
@@ -179,7 +179,9 @@ class HuggingFaceBackend:
         return cls(model.eval(), tokenizer, **chat)
 
     def with_model(self, model: Any) -> HuggingFaceBackend:
-        """Return a copy with another model object and empty caches, but this backend's lock.
+        """Return a copy with another model object and empty caches.
+
+        The lock and `adapter_versions` are shared.
 
         Args:
             model: PreTrainedModel or PeftModel with the same tokenizer.
@@ -191,7 +193,7 @@ class HuggingFaceBackend:
         return made
 
     def identity(self, adapter: str | None = None) -> ModelVersion:
-        """Return the current ModelVersion of the weights, which records contain.
+        """Return the current ModelVersion of the weights.
 
         Args:
             adapter: Name of an adapter, which is not checked; None for the base. Without an entry
@@ -208,8 +210,10 @@ class HuggingFaceBackend:
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
         """Sample one completion per request, in order, as one batch unless `batched` is False.
 
+        Blocks until all are sampled.
+
         Args:
-            requests: Valid requests (see `complete`).
+            requests: Requests that `complete` would accept.
 
         Raises:
             BackendError: The model failed.
@@ -329,8 +333,6 @@ class HuggingFaceBackend:
 
 
 class _Row:
-    """State of one answer while it is sampled."""
-
     def __init__(self, request: Request, chat: ChatFormat):
         self.request = request
         self.tree = (

@@ -26,7 +26,7 @@ _TAKES_A_MAPPING = "isinstance(causal_mask_mapping := attention_mask, dict)"
 class AttentionMasks:
     """Additive attention masks, computed once for all layers.
 
-    The width of a window is a number of tokens of the conversation, without padding.
+    A slot of a row contains a token or padding. Windows are measured in tokens, without padding.
     """
 
     dtype: torch.dtype
@@ -59,8 +59,8 @@ class AttentionMasks:
 def masks_for(model: Any) -> AttentionMasks | None:
     """Return the masks that a model accepts, or None if the model must compute its own.
 
-    Supported are models with sdpa or eager attention that use `create_causal_mask` of transformers,
-    without position biases such as ALiBi.
+    Supported are most models with sdpa or eager attention that use transformers'
+    `create_causal_mask`, without ALiBi, and with windows of one length.
     """
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     written_in = sys.modules[type(whole).__module__]
@@ -89,7 +89,7 @@ def masks_for(model: Any) -> AttentionMasks | None:
 
 @dataclass(frozen=True, eq=False)
 class CacheHandle:
-    """Row of a conversation in a cache, valid while `turn` is that of the cache."""
+    """Row of a conversation in a cache, valid while `turn` equals `kept.turn`."""
 
     kept: KeptCache
     row: int
@@ -99,8 +99,8 @@ class CacheHandle:
 class KeptCache:
     """Key-value cache of a batch of conversations.
 
-    Each forward pass appends slots to all rows, with padding on the left of shorter feeds. The
-    tokens of a row are therefore not always adjacent.
+    Each forward pass appends slots to all rows, with padding on the left of shorter inputs. `keeps`
+    is False if a layer supports padding only in the first pass; the cache is then not reused.
     """
 
     def __init__(
@@ -110,9 +110,10 @@ class KeptCache:
         device: torch.device,
         masks: AttentionMasks | None = None,
     ):
-        """Create a cache with one empty row per entry of `models`, the weights of the rows.
+        """Create a cache with one empty row per entry of `models`, the row's weights.
 
-        `config` is the model's configuration, `masks` the result of `masks_for(model)`.
+        `config` is the model's configuration, `masks` the result of `masks_for(model)`. If `masks`
+        is None, the model computes its own masks; `keeps` is then False with windowed layers.
         """
         self._config, self._device, self._masks = config, device, masks
         self.models = list(models)
@@ -143,7 +144,7 @@ class KeptCache:
         return self._mask.numel()
 
     def select(self, rows: Sequence[int]) -> None:
-        """Replace the rows, in place, by the rows with these indices, which may be repeated."""
+        """Replace the rows by the rows with these indices, which may be repeated."""
         if list(rows) == list(range(len(self.read))):
             return
         index = torch.tensor(rows, device=self._device)
@@ -155,7 +156,8 @@ class KeptCache:
     def inputs(self, feeds: Sequence[Sequence[int]]) -> dict[str, Any]:
         """Append `feeds`, one list of token ids per row, and return arguments of the forward pass.
 
-        The last column contains the last token of each row whose feed is not empty.
+        The pass returns logits of the last column only, which contains the last token of each row
+        whose feed is not empty.
         """
         width = max(len(feed) for feed in feeds)
         ids = np.zeros((len(feeds), width), dtype=np.int64)  # Padding may have any valid id.
@@ -219,10 +221,9 @@ def reusable(
 
 
 class KeptCaches:
-    """Caches of conversations, with a limit on their size.
+    """Caches of conversations, with an optional limit on their size, `most_tokens`.
 
-    The conversations of a batch share a cache. Above the limit, the least recently used caches are
-    dropped.
+    The conversations of a batch share a cache, and are dropped together.
     """
 
     def __init__(self) -> None:
@@ -242,13 +243,13 @@ class KeptCaches:
         return sum(cache.tokens for cache in caches.values())
 
     def of(self, conversation: int | None) -> CacheHandle | None:
-        """Return the handle of a conversation, or None if it has no cache or is None."""
+        """Return the last handle of a conversation, which may be invalid; None without one."""
         return None if conversation is None else self._handles.get(conversation)
 
     def keep(self, conversations: Sequence[int | None], kept: KeptCache) -> None:
-        """Store `kept`, whose rows are the conversations, None for one without a number.
+        """Store `kept`; `conversations` has the id of each row, or None for a row to ignore.
 
-        The least recently used caches are dropped while there are more slots than `most_tokens`.
+        Above `most_tokens` slots, the least recently used caches are dropped, `kept` last.
         """
         for row, conversation in enumerate(conversations):
             if conversation is not None:
@@ -262,5 +263,5 @@ class KeptCaches:
                     self.dropped += 1
 
     def release(self, conversation: int) -> None:
-        """Remove a conversation, if known; its cache is freed with the last conversation in it."""
+        """Remove a conversation, if known; the last one of a cache also frees the cache."""
         self._handles.pop(conversation, None)

@@ -27,7 +27,7 @@ with needed_by("a Hugging Face model"):
 
 
 def source_of(name: str | os.PathLike[str]) -> tuple[str, dict[str, str]]:
-    """Return (source, keyword arguments) of a model for `from_pretrained`.
+    """Return (folder or hub name, keyword arguments) of a model for `from_pretrained`.
 
     `name` is a folder, a GGUF file (argument gguf_file), a hub name, or NAME@REVISION (argument
     revision). An entry NAME=FOLDER of the environment variable CORE_SRL_MODELS replaces a hub name,
@@ -105,7 +105,7 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 def quantization_arguments(device: str) -> dict[str, Any]:
     """Return `quantization_config` and `device_map` for `from_pretrained`, for NF4 on `device`.
 
-    NF4 is the type of QLoRA with 4 bits (Dettmers et al. 2023), here with double quantization.
+    NF4 is QLoRA's type with 4 bits (Dettmers et al. 2023), here with double quantization.
     Raises ImportError without the package bitsandbytes.
     """
     with needed_by("a quantized model"):
@@ -118,7 +118,7 @@ def quantization_arguments(device: str) -> dict[str, Any]:
 
 
 def make_batch_invariant(model: Any) -> None:
-    """Change 4-bit layers in place so that outputs depend on neither batch nor training mode."""
+    """Fix the compute type and the weight format of 4-bit layers in place, for all inputs."""
     from bitsandbytes.nn import Linear4bit
 
     for module in model.modules():
@@ -138,7 +138,7 @@ def shared_states(model: Any) -> Iterator[Any]:
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Hide the progress bars of loading in the block, but not those of downloads."""
+    """Hide the progress bars of transformers in the block, but not those of downloads."""
     before = transformers_logging.set_tqdm_hook(
         lambda bar, args, settings: bar(*args, **{**settings, "disable": True})
     )

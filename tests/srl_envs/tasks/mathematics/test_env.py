@@ -149,6 +149,8 @@ def test_load_problems_names_the_invalid_line(tmp_path, row, said):
 
 
 def test_wrong_arguments(tmp_path):
+    with pytest.raises(EnvConfigError, match="problems must"):
+        Mathematics(problems=[])
     with pytest.raises(EnvConfigError, match="families must be some of"):
         make("math_v0", families=["geometry"])
     with pytest.raises(EnvConfigError, match="families and path"):

@@ -18,7 +18,7 @@ class ToolCollection:
     """Tools of an environment."""
 
     tools: Sequence[str | Tool]
-    """Own tools, and names of built-in sets, as in srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
+    """Tools, or names from srl_envs.tasks.tool_use.builtin_tools.TOOLS."""
     search: SearchProvider | None = None
     """Provider of the search tool; None searches the documents that srl_envs contains."""
 
@@ -26,9 +26,10 @@ class ToolCollection:
 class ToolUseEnvironment(TaskEnvironment):
     """tool_use_v0 of srl_envs.
 
-    The first call of each required tool has a share of the reward, and the correct answer the rest.
-    `options` are other options of the environment, such as `problems` (custom questions, made by
-    srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
+    The first answer ends the episode, with score 1 if the answer is correct. Before, each needed
+    call adds a share of 0.2 to the score, once. The reward is the increase of the score, less 0.01
+    in every step after the first. `options` are other options of the environment, such as
+    `problems` (from srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
     """
 
     def __init__(self, tool_registry: ToolCollection, **options: Any) -> None:
