@@ -21,7 +21,6 @@ import gymnasium
 import numpy as np
 
 from benchmarks import records
-from benchmarks.games import KuhnPoker
 from benchmarks.records import Repeats, in_turns
 from examples.custom_environment import RockPaperScissors
 from srl_envs import coop_compete_v0, make, vector
@@ -44,7 +43,6 @@ TEXTARENA = {
         *9 * ("[Offer: 1 Wheat -> 1 Wood]", "[Offer: 2 Ore -> 9 Wood]", EXAMPLE),
         *("[Accept]", "[Deny]", "[Deny]"),
     ),
-    "KuhnPoker-v0, three hands": ("[check]", "[bet]", "[fold]", "[call]"),
     "SimpleNegotiation-v0, one in three refuses": (
         *("[Offer: 1 Wheat -> 1 Wood]", "[Offer: 2 Ore -> 9 Wood]", "[Deny]"),
     ),
@@ -176,7 +174,7 @@ def textarena(name: str) -> Play:
     """Play a game of TextArena, in which every answer is a step.
 
     Each episode has a new environment: one that is reset keeps the text of all former episodes.
-    An episode of Kuhn poker is one hand, or three, which is TextArena's default.
+    An episode of Kuhn poker is one hand, of TextArena's three.
     """
     import textarena as arena
 
@@ -209,7 +207,7 @@ LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
 in_text = partial(partial, single, text=True)
 SHORT = in_text(make, "coop_compete_v0", **TWO, max_cycles=10)
 TRADE = in_text(make, "social_negotiation_v0", **TWO, offers="simultaneous")
-ROCKS, POKER, DILEMMA, NEGOTIATION, HANDS, _ = TEXTARENA
+ROCKS, POKER, DILEMMA, NEGOTIATION, _ = TEXTARENA
 ROWS = (
     Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3, RPS, 10),
     Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
@@ -225,8 +223,6 @@ ROWS = (
     Row(KUHN, partial(single, make, KUHN), 10_000, peer=OPENSPIEL, needs="pyspiel"),
     Row("rock, paper, scissors in text", in_text(RockPaperScissors, max_cycles=9), 20_000,
         peer=ROCKS),
-    Row("Kuhn poker in text", in_text(KuhnPoker), 20_000, peer=POKER),
-    Row("Kuhn poker in text, three hands", in_text(KuhnPoker, hands=3), 20_000, peer=HANDS),
     Row(f"{KUHN} in text", in_text(make, KUHN), 10_000, peer=POKER, needs="pyspiel"),
     Row(f"{SINGLE}, in text", SHORT, 20_000, peer=DILEMMA),
     Row("negotiation, both at once, in text", TRADE, 20_000, peer=NEGOTIATION),

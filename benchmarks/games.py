@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from srl_envs.games import base
 from srl_envs.games.base import vector_of
-from srl_envs.text import TO_MOVE, FixedChoices, any_of
+from srl_envs.text import FixedChoices, any_of
 
 COLOURS = ("red", "green", "blue", "white")
 Outcome = tuple[Sequence[base.Row], Sequence[float], list[dict[str, Any]]]
@@ -173,121 +169,3 @@ class Signals(SmallGame):
         drawn = count * self.np_random.integers(len(SIGNALS) // count, size=count) + range(count)
         self._shown_now = drawn.tolist()
         return [(signal / len(SIGNALS),) for signal in self._shown_now]
-
-
-# Kuhn poker --------------------------------------------------------------------------------------
-
-PLAYERS = ("player_0", "player_1")
-CARDS = ("jack", "queen", "king")
-BETS = ("pass", "bet")
-PASS, BET = 0, 1
-History = tuple[int, ...]
-OPEN: tuple[History, ...] = ((), (PASS,), (BET,), (PASS, BET))
-"""Histories before the end of a game; the opener chooses after an even number of choices."""
-FINISHED: History = (PASS, PASS)
-HISTORY_NUMBER = {history: number for number, history in enumerate(OPEN)}
-POKER_MASKS = np.array([[[1, 1], [1, 0]], [[1, 0], [1, 1]]], np.int8)
-"""Legal actions, indexed [agent to move, agent, action]."""
-DEALS = tuple(itertools.permutations(range(len(CARDS)), 2))
-"""Pairs of (card of the opener, card of the other player)."""
-
-
-def poker_value(deal: tuple[int, int], chosen: History) -> float:
-    """Return the opener's reward in a finished game with these cards and choices."""
-    if chosen in ((BET, PASS), (PASS, BET, PASS)):
-        return 1.0 if chosen[0] == BET else -1.0
-    stake = 2.0 if BET in chosen else 1.0
-    return stake if deal[0] > deal[1] else -stake
-
-
-_DONE = ("You act first.", "The other passed.", "The other bet.", "You passed, it bet.")
-POKER_TEXTS = {
-    (history, card): f"{done} Your card: {name}"
-    for history, done in enumerate(_DONE)
-    for card, name in enumerate(CARDS)
-} | {(len(OPEN), card): "The game is over." for card in range(len(CARDS))}
-"""Situations by (number of the history, card)."""
-POKER_RULES = "Kuhn poker: jack, queen and king, the higher wins. Both have put in 1, "
-POKER_RULES += "a bet adds 1. Write 'pass' or 'bet' alone."
-
-
-class PokerView(Choices):
-    """Text view of Kuhn poker."""
-
-    choices = BETS
-
-    def rules(self, agent: str) -> str:
-        return POKER_RULES
-
-    def describe(self, agent: str, observation: Any) -> str:
-        card, _, history = observation.tolist()
-        return POKER_TEXTS[history, card]
-
-
-def poker_row(card: int, first: bool, history: History) -> NDArray[np.float32]:
-    """Return the observation (card, 1.0 for the opener, number of the history) of a player."""
-    return np.array((card, first, HISTORY_NUMBER.get(history, len(OPEN))), np.float32)
-
-
-POKER_ROWS = {
-    (deal, opener): [
-        np.array([poker_row(deal[n != opener], n == opener, history) for n in range(2)])
-        for history in (*OPEN, FINISHED)
-    ]
-    for deal in DEALS
-    for opener in range(2)
-}
-"""Observations by (deal, opener), indexed [number of the history, agent]."""
-
-
-class KuhnPoker(SmallGame):
-    """Kuhn poker (Kuhn 1950): three cards, an ante of 1, one bet of 1.
-
-    In equilibrium the opener loses 1/18 a hand. The opener is drawn with the cards. Observations
-    are (own card, 1 for the opener, number of the history in OPEN). An episode is `hands` hands.
-    """
-
-    metadata: ClassVar[dict[str, Any]] = base.metadata_of("kuhn_poker")
-    view = PokerView
-
-    def __init__(self, hands: int = 1) -> None:
-        self._hands, self._left = hands, 0
-        self._deal, self._opener = DEALS[0], 0
-        self._history: History = ()
-        high = (len(CARDS) - 1.0, 1.0, float(len(OPEN)))
-        super().__init__(PLAYERS, BETS, low=(0.0, 0.0, 0.0), high=high, max_cycles=3 * hands)
-
-    def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
-        self._left = self._hands
-        return self._dealt()
-
-    def _dealt(self) -> Sequence[base.Row]:
-        self._left -= 1
-        self._deal = DEALS[int(self.np_random.integers(len(DEALS)))]
-        self._opener = int(self.np_random.integers(2))
-        self._history = ()
-        return self._rows_now()
-
-    def first_infos(self) -> list[dict[str, Any]]:
-        mover = self._mover
-        return [{TO_MOVE: mover == 0}, {TO_MOVE: mover == 1}]
-
-    def masks(self) -> np.ndarray:
-        return POKER_MASKS[self._mover]
-
-    def play_round(self, chosen: Sequence[int], over: bool) -> Outcome:
-        self._history = (*self._history, chosen[self._mover])
-        shown = self._history not in HISTORY_NUMBER
-        self.finished = shown and not self._left
-        won = poker_value(self._deal, self._history) if shown else 0.0
-        paid = [won, -won] if self._opener == 0 else [-won, won]
-        rows = self._dealt() if shown and self._left else self._rows_now()
-        return rows, paid, self.first_infos()
-
-    @property
-    def _mover(self) -> int:
-        return (self._opener + len(self._history)) % 2
-
-    def _rows_now(self) -> Sequence[base.Row]:
-        number = HISTORY_NUMBER.get(self._history, len(OPEN))
-        return POKER_ROWS[self._deal, self._opener][number]

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks import runs
 from benchmarks.claim import Request, Result, Settings
-from benchmarks.games import RIGHT, SignalsView
+from benchmarks.games import RIGHT
 from benchmarks.records import estimate
 from benchmarks.runs import HeldOut, Run, evaluate, last_info, mean_return, train_methods
 from srl_agents.episode import Episode, read_jsonl
@@ -189,7 +189,7 @@ def _answered(settings: Settings) -> dict[str, float]:
 
     def right() -> float:
         rows = [(number / len(RIGHT),) for number in range(len(RIGHT))]
-        chances = [runs.answer_chances(run, SignalsView(), row) for row in rows]
+        chances = [runs.answer_chances(run, run.config.models.names, row) for row in rows]
         return float(np.mean([own[:, colour] for own, colour in zip(chances, RIGHT, strict=True)]))
 
     began = time.process_time()

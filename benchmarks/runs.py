@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from benchmarks.claim import Request, Settings
 from srl_agents.episode import Episode, read_jsonl
-from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation, Policy
 from srl_agents.rollout import play_many
 from srl_agents.scripted.registry import classic_policy
-from srl_envs.text import TextView
 from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.environment import build_env
@@ -120,11 +118,12 @@ def mean_return(run: Run, games: int) -> float:
     return sum(totals) / len(totals)
 
 
-def answer_chances(run: Run, view: TextView, row: Any, mask: Any = None) -> NDArray[np.float64]:
-    """Return the exact probabilities (model, answer) after the first observation `row`."""
+def answer_chances(
+    run: Run, players: Sequence[str], row: Any, mask: Any = None
+) -> NDArray[np.float64]:
+    """Return the exact probabilities (player, answer) after the first observation `row`."""
     seen = AgentObservation("agent_0", np.asarray(row, np.float32), mask)
-    backends = [run.players.backends[name] for name in run.config.models.names]
-    policies = [TextPolicy(backend, view, constrained=True) for backend in backends]
+    policies: list[Any] = [run.engine.policies_of({seen.agent: one})[seen.agent] for one in players]
     return np.stack([policy.probabilities(seen, policy.start(0)) for policy in policies])
 
 

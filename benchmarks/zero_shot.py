@@ -34,15 +34,12 @@ class LeverView(Choices):
     """Text view of the lever game."""
 
     choices = LEVERS
-    about = f"Two agents choose a lever: {any_of(LEVERS)}. Equal levers pay. Write one alone."
-    texts: ClassVar = [["Your lever."]]
 
     def rules(self, agent: str) -> str:
-        return self.about
+        return f"Two agents choose a lever: {any_of(LEVERS)}. Equal levers pay. Write one alone."
 
     def describe(self, agent: str, observation: Any) -> str:
-        kind, number = map(round, observation.tolist())
-        return str(self.texts[kind][number])
+        return "Your lever."
 
 
 class LeverGame(SmallGame):
@@ -70,18 +67,22 @@ class LeverGame(SmallGame):
 
     @staticmethod
     def strategy(run: Run) -> Strategy:
-        found = answer_chances(run, LeverView(), (0, 0))
+        found = answer_chances(run, run.config.models.names, (0, 0))
         return found[:, None], (PAID * found)[..., None]
 
 
-class MessageView(LeverView):
-    """Text view of the message game."""
+class MessageView(Choices):
+    """Text view of the message game; `choices` has the words, then the animals."""
 
     choices = (*WORDS, *ANIMALS)
-    about = "The speaker sees an animal and says a word. The listener names the animal."
-    texts: ClassVar = [
-        ["Wait."], [f"You see: {one}" for one in ANIMALS], [f"You hear: {one}" for one in WORDS],
-    ]  # fmt: skip
+
+    def rules(self, agent: str) -> str:
+        return "The speaker sees an animal and says a word. The listener names the animal."
+
+    def describe(self, agent: str, observation: Any) -> str:
+        kind, number = map(round, observation.tolist())
+        shown = self.choices[number + SIZE * (kind == SEE)]
+        return ("Wait.", f"You see: {shown}", f"You hear: {shown}")[kind]
 
 
 class MessageGame(SmallGame):
@@ -99,7 +100,7 @@ class MessageGame(SmallGame):
         self.relabel, self.reading = relabel, reading
         self._words, self._mover, self._row = np.arange(SIZE), 0, (SEE, 0)
         high = (float(HEAR), SIZE - 1.0)
-        super().__init__(AGENTS, MessageView.choices, low=(0.0, 0.0), high=high, max_cycles=2)
+        super().__init__(AGENTS, self.view.choices, low=(0.0, 0.0), high=high, max_cycles=2)
 
     def first_rows(self, options: Mapping[str, Any]) -> Sequence[base.Row]:
         self._mover, self._animal = self.np_random.integers((2, SIZE)).tolist()
@@ -129,8 +130,8 @@ class MessageGame(SmallGame):
         return [self._row if agent == self._mover else (WAIT, 0) for agent in range(2)]
 
     @staticmethod
-    def strategy(run: Run) -> Strategy:
-        chances = partial(answer_chances, run, MessageView())
+    def strategy(run: Run, players: Sequence[str] = ()) -> Strategy:
+        chances = partial(answer_chances, run, players or run.config.models.names)
         said = [chances((SEE, animal), LEGAL[SEE])[:, :SIZE] for animal in range(SIZE)]
         named = [chances((HEAR, word), LEGAL[HEAR])[:, SIZE:] for word in range(SIZE)]
         return np.stack(said, axis=1), np.stack(named, axis=1)

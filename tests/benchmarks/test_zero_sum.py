@@ -13,7 +13,7 @@ from open_spiel.python.algorithms.expected_game_score import policy_value
 from open_spiel.python.algorithms.exploitability import exploitability
 
 from benchmarks import claim as claims
-from benchmarks import games, zero_sum
+from benchmarks import zero_sum
 from benchmarks.claim import Request
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
@@ -39,18 +39,6 @@ def poker(bets):
 @pytest.mark.parametrize("name", ["kuhn_poker", "matrix_brps"])
 def test_conforms_to_the_environment_api(name):
     check_environment(lambda: zero_sum.EitherSide(name))
-
-
-def test_several_hands_of_kuhn_poker_are_one_episode():
-    env, hands, deals = games.KuhnPoker(hands=3), 0, set()
-    for seed in range(20):
-        env.reset(seed=seed)
-        while env.agents:
-            deals.add((env._deal, env._opener))
-            _, rewards, *_ = env.step(dict.fromkeys(games.PLAYERS, games.PASS))
-            hands += any(rewards.values())
-            assert sum(rewards.values()) == 0
-    assert hands == 3 * 20 and len(deals) == 12
 
 
 def test_average_of_policies_is_one_of_them_per_episode():
