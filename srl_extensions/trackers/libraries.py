@@ -64,7 +64,7 @@ def _started(tracker: Any) -> Any:
 
 
 def tensorboard_run(opening: Opening) -> TrackerRun:
-    """Open a run of TensorBoard in `config.directory`/`name`, or else in `folder`/tensorboard.
+    """Open a run of TensorBoard in `folder`/tensorboard, or `config.directory`/`name` if set.
 
     Existing records of `step` and later steps are hidden; `run_id` and `settings` are unused.
     Raises TrackerError if `step` is 0 and `config.directory`/`name` already contains events.

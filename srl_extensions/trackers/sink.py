@@ -139,7 +139,6 @@ class TrackerSink:
     # The following methods run in the thread.
 
     def _start(self, opening: Opening) -> None:
-        """Open all trackers (unless `step` is 0, recorded runs) and save their ids."""
         known = _read_state(self._path) if opening.step else {}
         for name in opening.config.trackers:
             own = known.get(name)

@@ -78,7 +78,7 @@ class VLLMBackend:
 
         `name` is the model's name in records (None: `base`), `positions` the most tokens of a
         prompt with its answer (None: no limit), `vocabulary` the number of token ids (None: the
-        tokenizer's), `stop_ids` further ids that end an answer. Raises BackendError as ChatFormat.
+        tokenizer's), `stop_ids` more stop ids. Raises BackendError for an unusable chat template.
         """
         self.name, self.base = name or base, base
         self.tokenizer, self.positions = tokenizer, positions
@@ -104,7 +104,7 @@ class VLLMBackend:
             self._served[adapter] = Served(version, served_as)
 
     async def drained(self, served_as: str) -> None:
-        """Wait until no request for a served name is open; new requests extend the wait."""
+        """Wait until this backend has no open requests for a served name, old or new."""
         while self._open[served_as]:
             await asyncio.sleep(PAUSE)
 

@@ -159,8 +159,6 @@ class VLLMClient:
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
         """Request one token from `model`, in one attempt.
 
-        A server may report that it is healthy until its first request ends the engine.
-
         Raises:
             ServerUnavailable: If the server takes no connection or its engine is dead.
             BackendError: If the server does not complete a token within `seconds` (None: the

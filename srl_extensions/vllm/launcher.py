@@ -22,7 +22,7 @@ PR_SET_PDEATHSIG = 1
 def main(trainer: int, command: Sequence[str]) -> None:
     """Run the command until it or the trainer ends, then kill this process group; never return.
 
-    `trainer` is the id of the parent process. After its end or SIGTERM, the group ends in 5 s.
+    `trainer` is the parent's process id. At its end or on SIGTERM, the command has 5 s to end.
     """
     server: subprocess.Popen[bytes] | None = None
 

@@ -117,7 +117,7 @@ class ServedModels:
     def attachment(self, players: int) -> Callable[[RunConfig], Samplers]:
         """Return a function that opens Samplers at the servers; call `start` first.
 
-        Each of `players` processes may call the function, and has its part of the open calls.
+        `players` processes may call the function; each has an equal part of the open calls.
         """
         urls: dict[str, list[str]] = {}
         for member in self._fleet.members:

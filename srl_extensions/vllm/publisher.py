@@ -175,7 +175,7 @@ class ServedPublisher(WeightPublisher):
                         await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
-        """Load and check a version on all servers that are up; try for 600 seconds."""
+        """Load and check `new` on each server that is up; BackendError after 600 s."""
         latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:

@@ -107,9 +107,9 @@ class ModelServer:
             time.sleep(0.02)
 
     def cause_of_death(self) -> str:
-        """Return the first error at the end of the log, else its last lines, and its path.
+        """Return the first error in the log's last LOG_BYTES, else its last lines, and its path.
 
-        Reads the last LOG_BYTES, and only lines since `start`. Raises OSError if there is no log.
+        Ignores lines before the last `start`. Raises OSError if there is no log.
         """
         with self.log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
