@@ -237,7 +237,7 @@ class CooperativeConfig(ModeSection):
     name: Literal["cooperative"] = "cooperative"
     """Reward mode (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
-    """Weight of the team's mean in each reward, 0 to 1."""
+    """Weight of the team's mean in a cooperative reward, 0 to 1."""
 
 
 class CompetitiveConfig(ModeSection):
@@ -255,7 +255,7 @@ class MixedConfig(ModeSection):
     name: Literal["mixed"] = "mixed"
     """Reward mode (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
-    """Weight of the team's mean in the cooperative reward, 0 to 1."""
+    """Weight of the team's mean in a cooperative reward, 0 to 1."""
     competition_intensity: Annotated[float, Field(ge=0)] = 0.4
     """Scale of the rank bonus, in units of an episode's return."""
 
@@ -266,7 +266,7 @@ class HierarchicalConfig(ModeSection):
     name: Literal["hierarchical"] = "hierarchical"
     """Reward mode (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
-    """Weight of the team's mean in each follower's reward, 0 to 1."""
+    """Weight of the team's mean in a cooperative reward, 0 to 1."""
     leader: str | None = None
     """Agent that leads its team; null chooses the first agent of each team."""
 

@@ -16,7 +16,7 @@ from srl_envs.text import TextView
 class InWords:
     """Wrapper of a policy that adds the text of the action to decisions without text.
 
-    The answers of `view` are the texts of the environment's discrete actions.
+    The texts of discrete actions are the answers of `view`.
     """
 
     def __init__(self, policy: SyncPolicy, view: TextView) -> None:
