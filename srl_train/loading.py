@@ -75,8 +75,7 @@ def load_backend(
     `base` is a model or PEFT adapter (folder or hub name), a GGUF file, or 'tiny'. An adapter is
     loaded under the name `adapter`, on the base that it names. 'tiny' is trained for the
     environment of `make_env`, and cached on disk. `name` is the backend's name in records, by
-    default the last part of the model's name. Raises BackendError, ConfigError or PolicyError if
-    the model cannot be loaded.
+    default the last part of the model's name. Raises BackendError, ConfigError or PolicyError.
     """
     if base == TINY:
         base = str(tiny.folder(make_env))

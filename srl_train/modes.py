@@ -237,7 +237,7 @@ class CooperativeConfig(ModeSection):
     name: Literal["cooperative"] = "cooperative"
     """Reward mode (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
-    """Weight of the team's mean in each reward, 0 to 1."""
+    """Weight of the team's mean in a cooperative reward, 0 to 1."""
 
 
 class CompetitiveConfig(ModeSection):
@@ -255,18 +255,18 @@ class MixedConfig(ModeSection):
     name: Literal["mixed"] = "mixed"
     """Reward mode (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
-    """Weight of the team's mean in each reward, 0 to 1."""
+    """Weight of the team's mean in a cooperative reward, 0 to 1."""
     competition_intensity: Annotated[float, Field(ge=0)] = 0.4
     """Scale of the rank bonus, in units of an episode's return."""
 
 
 class HierarchicalConfig(ModeSection):
-    """Settings of the mode with leaders, which act first and receive their team's mean reward."""
+    """Settings of the mode with leaders, which speak first and receive the team's mean reward."""
 
     name: Literal["hierarchical"] = "hierarchical"
     """Reward mode (docs/training/updates.md)."""
     cooperation_strength: Fraction = 0.6
-    """Weight of the team's mean in each reward, 0 to 1."""
+    """Weight of the team's mean in a cooperative reward, 0 to 1."""
     leader: str | None = None
     """Agent that leads its team; null chooses the first agent of each team."""
 

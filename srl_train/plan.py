@@ -16,9 +16,7 @@ from srl_envs.text import TextView
 class InWords:
     """Wrapper of a policy that adds the text of the action to decisions without text.
 
-    Args:
-        policy: Policy that chooses the actions.
-        view: Text view of the environment, whose answers are the texts of its discrete actions.
+    The texts of discrete actions are the answers of `view`.
     """
 
     def __init__(self, policy: SyncPolicy, view: TextView) -> None:
@@ -64,7 +62,7 @@ class PlannedGames:
         return len(self.env_seeds)
 
     def part(self, numbers: Sequence[int], **changed: Any) -> PlannedGames:
-        """Return the episodes at the indices `numbers`, with the other fields in `changed`."""
+        """Return the episodes at the indices `numbers`; `changed` replaces other fields."""
         return dataclasses.replace(
             self,
             env_seeds=[self.env_seeds[number] for number in numbers],

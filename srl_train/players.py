@@ -38,7 +38,7 @@ SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 
 @dataclass
 class Resolver:
-    """Builder of policies from PlayerSpecs; each model except 'tiny' is loaded once."""
+    """Builder of policies from PlayerSpecs; a player's models are loaded once, except 'tiny'."""
 
     settings: ModelSettings | None = None
     """Settings of models without a run; by default DEFAULT_SAMPLING, or API_SAMPLING for APIs."""
@@ -146,7 +146,7 @@ class Resolver:
     def record(self, player: PlayerSpec) -> dict[str, Any]:
         """Return a player's "kind" and, for models, their sources and settings as plain data.
 
-        An API model, after a call of `policies`, has only "sampling" and "usage" (tokens so far).
+        An API model has only "kind", "sampling" and "usage" (tokens); call `policies` first.
         """
         if not player.sources:
             return {"kind": player.kind}

@@ -204,8 +204,6 @@ def _narrow_head(head: Any, ids: Tensor | None) -> Iterator[None]:
 def _among(
     allowed: Sequence[Allowed], logits: Tensor, ids: Tensor | None, targets: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities and entropies (N,) among the allowed ids; columns are `ids`."""
-
     def column(wanted: Tensor) -> Tensor:
         return wanted if ids is None else torch.searchsorted(ids, wanted)
 

@@ -57,9 +57,9 @@ def adapter_models(
 
 
 def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) -> Any:
-    """Return a frozen PeftModel on `base` with the adapters of all `models`, by their names.
+    """Return a PeftModel on the frozen `base` with the adapters of all `models`, by name.
 
-    `models` is a result of `adapter_models` for `base`. Adapters are shared, not copied.
+    `models` is a result of `adapter_models` for `base`. Adapters are shared and trainable.
     """
     from peft import get_peft_model
 

@@ -265,8 +265,8 @@ class PlayedLearner(SteppedLearner):
     def compute_gradients(self) -> dict[str, Tensor]:
         """Return the next step's gradients by parameter name, unclipped.
 
-        Raises TrainingError if the loss is not finite, or, in the first step, if the sampler's
-        log-probabilities differ by more than `max_divergence` on average.
+        Raises TrainingError if the loss is not finite, or, in an update's first step, if the
+        sampler's log-probabilities differ by more than `max_divergence` on average.
         """
         first = self._steps_done == 0
         gradients = super().compute_gradients()

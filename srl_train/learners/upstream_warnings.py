@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_upstream() -> Iterator[None]:
-    """Suppress warnings on `rollout_func` and `gradient_checkpointing` names in the block."""
+    """Suppress warnings about `rollout_func` and gradient checkpointing in the block."""
     # Contract tests watch the experimental rollout_func. TRL and PEFT call the deprecated names.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "You are using 'rollout_func'", UserWarning)

@@ -34,8 +34,7 @@ class Sink(Protocol):
     """Receiver of a metrics row per pass of a stage, then per round.
 
     All rows have `round`, `models` and `seconds`; a row of a round also has `environment`. A row
-    of a stage has `stage` and `pass`; its `round` is the number of the pass in all stages. All
-    numbers start at 0, so the rounds after stages use the same ones again.
+    of a stage has `stage` and `pass`; its `round` counts all passes from 0. Rounds restart at 0.
 
     A sink may have two more methods. `write_episodes(round_number, episodes)` receives all episodes
     of a round, including failed ones, after the round's row. `write_evaluation(when, measured)`

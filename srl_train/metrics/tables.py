@@ -34,7 +34,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return one line per row, with cells padded to the width of their column.
 
     The first row is the header. Columns are aligned right, except the first one and those in which
-    another row begins with a letter.
+    a cell below the header begins with a letter.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
