@@ -109,11 +109,11 @@ def score(
 
     Args:
         scenario: Scenario to play.
-        focal: Policy of the focal agents, or policies that they use in turn, start after start.
+        focal: Policy of all focal agents, or policies assigned to them in turn, start after start.
         episodes: Number of starts.
         seed: Seed of all random numbers.
         samples: Number of episodes of each start.
-        background: Agent -> policy, instead of the background policies of the scenario.
+        background: Agent -> policy, for all background agents; None for those of the scenario.
         pass_at: Values of k for pass@k, at most `samples`.
 
     Returns:
@@ -143,8 +143,8 @@ def play_scenario(
 ) -> list[Episode]:
     """Play `samples` episodes of each of `episodes` starts, and return all, start after start.
 
-    `focal` is one policy, or several that the focal agents use in turn, start after start.
-    `background` (agent -> policy) replaces the scenario's policies, but not their recorded names.
+    `focal` and `background` are as in `score`. The recorded names of the background policies are
+    those of the scenario.
     `runner` limits and records the episodes, including failed ones.
 
     Raises ValueError or PolicyError as `score`, and the errors of `runner.play`.
@@ -193,8 +193,8 @@ def scored(
     """Return the score of `played`, episodes of `play_scenario`.
 
     `seed` is that of the bootstrap. `pass_at` are values of k for pass@k of one focal agent.
-    Without values, `solved` is set for tasks only.
-    Raises RolloutError if all episodes failed.
+    Without values, `solved` is set for tasks only. Raises RolloutError if all episodes failed, and
+    ValueError for `pass_at` with several focal agents.
     """
     scores = tuple(_episode_score(scenario, episode) for episode in played)
     focal_returns = [one.focal_return for one in scores if one.focal_return is not None]

@@ -31,7 +31,7 @@ class NamedPlayers:
     def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
         """Return the players `names` with `args`' model settings.
 
-        Raises ConfigError if one is invalid, and UntrustedError for code without --trust.
+        Raises ConfigError if one is invalid, and UntrustedError if a run requires --trust.
         """
         specs = {name: parse_player(name) for name in names}
         return cls(specs, build_resolver(args, list(specs.values())))
@@ -42,7 +42,7 @@ class NamedPlayers:
             prepare_torch(threads or 1)
 
     def by_agent(self, names: Mapping[str, str], make: MakeEnv) -> dict[str, Policy]:
-        """Return agent -> policy for `names` (agent -> player); they use a run's models in turn."""
+        """Return agent -> policy of player `names[agent]`; a run's models are assigned in turn."""
         specs = {agent: self.specs[name] for agent, name in names.items()}
         return self.resolver.by_agent(specs, make)
 

@@ -86,7 +86,7 @@ def solved(
 ) -> Solved:
     """Return the mean share of samples that the focal agent solved per start, and pass@k.
 
-    An episode is solved if `success` in the agent's last info is true; by default, it is false.
+    An episode is solved if `success` in the agent's last info is true; false if missing.
     Episodes of `played` with the same seed are samples of one start. Failed ones do not count.
     `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and the
     least number of samples of a start, failed ones included. Raise ValueError if no episode is

@@ -49,7 +49,6 @@ class Demonstration:
         return len(self.input_ids)
 
     longest = tokens
-    """Length of the longest sequence in tokens."""
 
 
 @dataclass(frozen=True)

@@ -41,14 +41,13 @@ class Stage:
     """Running stage `name` ("sft" or "dpo") of a run, for use in a `with` block.
 
     The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
-    resumed stage continues from `run.stages.saved`, and reads that file again. The end of the block
-    restores the models' forward methods. If all passes are done, it appends the report to
-    `run.stages.reports`, else it sets `run.stages.saved`.
+    resumed stage continues from `run.stages.saved`, and reads that file again. `run.stages.open` is
+    the stage until the end of the block, which restores the models' forward methods. If all passes
+    are done, it appends the report to `run.stages.reports`, else it sets `run.stages.saved`.
 
-    Raises DataError if samples are invalid, too long or missing.
-    Raises ConfigError if players, optimizer or schedule cannot be built.
-    Raises TrainingError if too many episodes failed.
-    Raises CheckpointError if the saved state does not fit.
+    Raises DataError if samples are invalid, too long or missing, ConfigError if players, optimizer
+    or schedule cannot be built, TrainingError if too many episodes failed, and CheckpointError if
+    the saved state does not fit.
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:
@@ -114,9 +113,10 @@ class Stage:
         return bool(self.passes >= self._config.epochs)
 
     def train_pass(self) -> dict[str, Any]:
-        """Train all models that have data for one pass, and return a row for stages.jsonl.
+        """Train the models on their data for one pass, and return a row for stages.jsonl.
 
-        Applies the update strategy. Raises TrainingError if a loss or weights are not finite.
+        The update strategy may skip models, or change some without data. Changed weights are
+        published. Raises TrainingError if a loss or weights are not finite.
         """
         began = time.perf_counter()
         updates = {model: UpdateStats() for model in self._learners}
@@ -149,10 +149,10 @@ class Stage:
         }
 
     def report(self) -> dict[str, Any]:
-        """Return the stage's entry of summary.json: passes, episodes, samples, and losses by model.
+        """Return the stage's entry of summary.json: passes, episodes, models' samples and losses.
 
-        "games_reward" is the mean raw reward per step of an agent. Rewards and losses are None
-        without data, losses also before the first pass.
+        Losses are of the first and last pass; None without passes or data. "games_reward" is the
+        mean raw reward per step of an agent; None without episodes.
         """
         parts = parts_of(self._episodes)
         steps = [step for i, agent in parts for step in self._episodes[i].steps_of(agent)]

@@ -40,8 +40,8 @@ DEEPEST, MOST_RUNS = 3, 100
 def open_beneath(path: Path, root: Path) -> BinaryIO:
     """Open a plain file below the folder `root` for reading, without following links.
 
-    `root` is absolute and not a link. Raises OSError if a component of `path` is a link, also if
-    the link was created during the call. Raises RunFolderError for a file that is not plain.
+    `path` starts with `root`, which is absolute and not a link. Raises OSError if a component of
+    `path` is a link or missing, and RunFolderError for a file that is not plain.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     opened = os.open(root, flags)

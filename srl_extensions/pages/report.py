@@ -67,7 +67,7 @@ def write_report(run_dir: Path, out: Path | None = None, *, trusted: bool = Fals
 
     Raises:
         RunFolderError: If `run_dir` has no run or damaged files, or `out` cannot be written.
-        MetricsError: If a file is not regular, or has a damaged row before its last line.
+        MetricsError: If a file is not regular, or has a damaged row, except an incomplete last one.
     """
     run = load(run_dir)
     notes = [Notes("This report is incomplete", run.notes)] if run.notes else []
@@ -130,7 +130,6 @@ def title(run: RecordedRun) -> str:
 
 
 def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
-    """Return heading and first episode, or error, of the first and the last sample file."""
     found: list[Block] = []
     files, view = run.sample_files, None
     for path in dict.fromkeys(files[:1] + files[-1:]):
@@ -173,9 +172,9 @@ def ends(run: RecordedRun, key: str) -> tuple[float, float]:
 def cards(run: RecordedRun) -> list[Card]:
     """Return (label, value, text) of reward, optimum, cooperation, parse failures, failed episodes.
 
-    Cards without a value are left out. "Gap to the optimum closed" is (after - before) / (optimum -
-    before) of the evaluations' rewards, at most 1. This card requires a mode of FOR_THE_OPTIMUM,
-    and significant differences.
+    Cards without a value, or without failed episodes, are left out. "Gap to the optimum closed" is
+    (after - before) / (optimum - before) of the evaluations' rewards, at most 1. This card requires
+    a mode of FOR_THE_OPTIMUM, and a significant gap and rise.
     """
     before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
     errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]

@@ -194,8 +194,8 @@ def load(folder: Path, opened: Opener = open_plain) -> RecordedRun:
     """Load the run in `folder`, without an incomplete last row.
 
     `opened` opens a file for reading bytes. Raises RunFolderError if there is no run, or its files
-    are damaged or cannot be read. Raises MetricsError if a file is not regular, or has a damaged
-    row before its last line. Missing parts are listed in `notes`.
+    are damaged or cannot be read. Raises MetricsError if a file is not regular, or another row is
+    damaged. Missing parts are listed in `notes`.
     """
     where = folder / "config.yaml"
     try:
@@ -244,7 +244,6 @@ def _content(path: Path, most: int, opened: Opener) -> bytes:
 
 
 def _rows(path: Path, kind: str, opened: Opener) -> Iterator[Row]:
-    """Yield the rows of a file, if it exists; errors as `read_rows`, RunFolderError if invalid."""
     with suppress(FileNotFoundError):
         for place, row in enumerate(read_rows(path, opened), start=1):
             if kind not in row:
