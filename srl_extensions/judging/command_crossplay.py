@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,20 +14,11 @@ from srl_extensions.judging import cross_play
 from srl_extensions.judging.episodes import add_episode_options, runner_of
 from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
 from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
-from srl_extensions.pages.document import (
-    Block,
-    Document,
-    Heatmap,
-    PageSection,
-    Table,
-    Text,
-    table,
-    write_page,
-)
+from srl_extensions.pages.document import Document, PageSection, Table, Text, table, write_page
 from srl_train.cli.notices import tell
 from srl_train.cli.options import add_list, add_model_settings, add_seed, check_numbers, settings
 from srl_train.errors import ConfigError
-from srl_train.metrics.tables import MISSING, number
+from srl_train.metrics.tables import MISSING
 from srl_train.player_names import PLAYERS
 from srl_train.run_files import refuse_taken, refuse_unwritable, versions
 
@@ -124,30 +115,28 @@ def run(args: argparse.Namespace) -> int:
 def page(record: Mapping[str, Any]) -> Document:
     """Return the page of `record`, the content of results.json, with a section per environment."""
     names = [one["name"] for one in record["players"]]
-    sections = [
-        PageSection(arena["name"], [_matrix(arena), *_tables(arena)]) for arena in record["arenas"]
-    ]
+    sections = [PageSection(arena["name"], _tables(arena)) for arena in record["arenas"]]
     return Document(f"Cross-play of {len(names)} players", " · ".join(names), [], sections)
 
 
 def table_of_arena(arena: Mapping[str, Any]) -> str:
     """Return an entry of "arenas" in results.json as text: payoffs, rankings and any failures."""
-    names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
-    numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
-    rows = [
-        [f"{label} {name}", *map(_mean_in_words, row)]
-        for label, name, row in zip(numbers, names, arena["matrix"], strict=True)
-    ]
     lines: list[str] = []
-    for block in (Table(["", *numbers], rows, title), *_tables(arena)):
+    for block in _tables(arena):
         lines += ["", *(block.lines() if isinstance(block, Table) else [block.text])]
     return "\n".join(lines)
 
 
 def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
+    names, title = arena["players"], f"{arena['name']}: {PAYOFFS} (95 % interval)"
+    numbers = [f"[{number}]" for number in range(1, len(names) + 1)]
+    payoffs = [
+        [f"{label} {name}", *map(_mean_in_words, row)]
+        for label, name, row in zip(numbers, names, arena["matrix"], strict=True)
+    ]
+    blocks: list[Table | Text] = [Table(["", *numbers], payoffs, title)]
     rankings = arena["rankings"]
     failed = [game for game in arena["games"] if game["failure"] is not None]
-    blocks: list[Table | Text] = []
     if rankings is not None:
         rows = [
             (name, *(MISSING if own[key] is None else f"{own[key]:z.3f}" for key in RANKINGS))
@@ -162,18 +151,6 @@ def _tables(arena: Mapping[str, Any]) -> list[Table | Text]:
             f"{first['first']} with {first['second']}: {first['failure']}"
         ))  # fmt: skip
     return blocks
-
-
-def _matrix(arena: Mapping[str, Any]) -> Block:
-    def note(ends: Sequence[float] | None) -> str:
-        return "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
-
-    return Heatmap(
-        f"Mean {PAYOFFS}; below it, the 95 % interval.",
-        arena["players"],
-        values=[[cell["mean"] for cell in row] for row in arena["matrix"]],
-        notes=[[note(cell["interval"]) for cell in row] for row in arena["matrix"]],
-    )
 
 
 def _mean_in_words(cell: Mapping[str, Any]) -> str:

@@ -90,17 +90,6 @@ class Table:
         return [*title, *aligned([self.headers, *self.rows])]
 
 
-@dataclass(frozen=True)
-class Heatmap:
-    """Square table of numbers (None: missing) on a color scale, with a note below each number."""
-
-    title: str
-    labels: Sequence[str]
-    """Labels of the rows; the columns have the same order."""
-    values: Sequence[Sequence[float | None]]
-    notes: Sequence[Sequence[str]]
-
-
 Card = tuple[str, str, str]
 
 
@@ -158,7 +147,7 @@ class Runs:
     runs: Sequence[Mapping[str, Any]]
 
 
-Block = RoundProgress | Runs | Figure | Table | Heatmap | Cards | Notes | Text | Transcript
+Block = RoundProgress | Runs | Figure | Table | Cards | Notes | Text | Transcript
 
 
 @dataclass(frozen=True)

@@ -37,30 +37,6 @@ function table(block) {
   return block.title === "" ? drawn : make("div", {}, text("h3", "", block.title), drawn);
 }
 
-function heatmap(block) {
-  const known = finite(block.values.flat());
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  // As many decimals for all as give the largest four digits.
-  const largest = Math.max(0, ...known.map(Math.abs)) || 1;
-  const decimals = Math.min(8, Math.max(0, 3 - Math.floor(Math.log10(largest))));
-  const cell = (value, note) => {
-    const made = make("td", { className: "number" },
-      text("div", "", value === null ? MISSING : value.toFixed(decimals)), text("div", "note", note));
-    if (value !== null) {
-      const share = high > low ? (value - low) / (high - low) : 0;
-      made.style.background = `rgba(0, 114, 178, ${(0.6 * share).toFixed(3)})`;
-    }
-    return made;
-  };
-  const numbers = block.labels.map((_, place) => text("th", "number", `[${place + 1}]`));
-  const rows = block.values.map((row, place) => make("tr", {},
-    text("th", "", `[${place + 1}] ${block.labels[place]}`),
-    row.map((value, column) => cell(value, block.notes[place][column]))));
-  return make("div", {}, text("p", "quiet", block.title), text("div", "wide",
-    make("table", { className: "heatmap" }, make("thead", {}, make("tr", {}, text("th", "", ""), numbers)),
-      make("tbody", {}, rows))));
-}
-
 const cards = (block) => make("div", { className: "cards" }, block.cards.map(([name, value, more]) =>
   make("div", { className: "card" }, text("div", "name", name), text("div", "value", value),
     text("div", "more", more))));
@@ -311,7 +287,7 @@ function progress(block) {
 }
 
 // Drawing function of each kind of block. The kind is the class name in document.py in lower case.
-const DRAW = { roundprogress: progress, table, heatmap, cards, notes, text: paragraph, figure, panel,
+const DRAW = { roundprogress: progress, table, cards, notes, text: paragraph, figure, panel,
   transcript };
 const draw = (block) => {
   const element = DRAW[block.kind](block);

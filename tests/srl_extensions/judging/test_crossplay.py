@@ -34,9 +34,11 @@ def test_several_environments_in_one_command(tmp_path, capsys):
     shown = document(tmp_path / "results.html")
     titles = [section["title"] for section in shown["sections"]]
     assert titles == [*arenas]
-    heat, *_ = shown["sections"][0]["blocks"]
-    assert heat["kind"] == "heatmap" and heat["labels"] == THREE
-    assert heat["values"][0][1] == pytest.approx(battle["matrix"][0][1]["mean"], rel=1e-5)
+    payoffs, *_ = shown["sections"][0]["blocks"]
+    assert [row[0] for row in payoffs["rows"]] == [
+        f"[{n}] {name}" for n, name in enumerate(THREE, 1)
+    ]
+    assert payoffs["rows"][0][2].startswith(f"{battle['matrix'][0][1]['mean']:.3f} (")
 
 
 def test_the_seed_determines_the_file(tmp_path):

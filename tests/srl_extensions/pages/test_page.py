@@ -13,7 +13,6 @@ from srl_extensions.pages.document import (
     Cards,
     Document,
     Figure,
-    Heatmap,
     Line,
     Notes,
     PageSection,
@@ -49,13 +48,10 @@ def everywhere(text: str) -> Document:
     step |= {"heard": [(text, text)], "asked": True}
     turns = [turn(number, [step]) for number in range(1, 7)]
     pictured = [turn(0, [], b"\x89PNG"), turn(1, [step], b"\x89PNG")]
-    pairs = [[text] * 2] * 2
-    heatmap = Heatmap(text, [text, text], [[0.0, 1.0], [None, 0.5]], pairs)
     blocks = [
         Figure([Panel(text, [line, Line(text, [0], [1.0])], [(text, 0.7)], across=text),
                 Panel(text, [line], percent=True)], text),
         Table([text], [[text]]),
-        heatmap,
         Cards([(text, text, text)]),
         Notes(text, [text]),
         Text(text), Text(text, "heading"), Text(text, "listing"), Text(text, "bad"),
