@@ -247,8 +247,7 @@ def start_policies(
 ) -> dict[str, Any]:
     """Return agent -> initial memory of its policy, for each agent in `policies`.
 
-    `seed` is the policy seed of the episode. `agents` are all agents of the environment: the memory
-    of an agent does not depend on which other agents have policies.
+    `seed` is the policy seed of the episode, `agents` are all agents of the environment.
     """
     seeds = zip(agents, of_agents(seed, len(agents)), strict=True)
     return {agent: policies[agent].start(own) for agent, own in seeds if agent in policies}
@@ -261,7 +260,7 @@ async def query_policies(
 ) -> dict[str, tuple[Decision, Any]]:
     """Return agent -> (decision, new memory) for the agents in `seen`.
 
-    Each policy has one `act` call for its agents. Async errors are raised after all async calls.
+    Each policy has one `act` call for its agents. Async errors are raised when all calls are over.
     """
     groups: dict[int, list[str]] = {}
     for agent in seen:

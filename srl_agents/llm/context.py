@@ -19,7 +19,7 @@ ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 
 def window(steps: int) -> ContextFunction:
-    """Return a context function for the last `steps` user messages; `steps` must be at least 1.
+    """Return a context function for the last `steps` user messages, at least 1 (not checked).
 
     The function selects the rules, these messages, and the answers between them.
     """

@@ -81,8 +81,8 @@ def decided(
 ) -> tuple[Decision, ParseFailure | None]:
     """Parse the answer `text` and return the decision, and the parse failure or None.
 
-    After a failure, the decision has the environment's default action. `ending` is appended to the
-    reason of the failure. `tokens` are those of the answer, for the decision.
+    An illegal action is also a failure. After a failure, the decision has the `fallback_action`,
+    and `ending` is appended to the reason. `tokens` are those of the answer.
     """
     action = read_answer(view, seen.agent, seen.observation, text, seen.action_mask)
     if not isinstance(action, ParseFailure):
@@ -117,8 +117,8 @@ class TextPolicy:
     """Language model that plays environments with a TextView, through a token backend.
 
     The rules are the system message, each observation is a user message. After an answer that
-    cannot be parsed, the agent plays the default action, and the decision contains the reason as
-    `parse_failure`.
+    is illegal or cannot be parsed, the agent plays the `fallback_action` of the view, and the
+    decision contains the reason as `parse_failure`.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class TextPolicy:
     def probabilities(self, seen: AgentObservation, state: Conversation) -> np.ndarray:
         """Return each action's probability under constrained sampling, (actions,); 0 if illegal.
 
-        The temperature must be above 0; top_k and top_p are ignored.
+        The temperature must be above 0 (not checked); top_k and top_p are ignored.
 
         Raises:
             PolicyError: Answers are unconstrained or unlisted, or the backend is remote.

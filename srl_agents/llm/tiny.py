@@ -66,10 +66,9 @@ def random_dialogues(
 ) -> list[Dialogue]:
     """Play random episodes of at most `turns` steps and return all agents' dialogues, if any.
 
-    There are `games` episodes, or FREE_GAMES times as many in an environment that accepts any
-    text. Answers are drawn uniformly from the legal answers, or from the environment's
-    `sample_answers` if it accepts any text; a few (UNREADABLE_SHARE) are unreadable. Raises
-    PolicyError if the environment has no text view, or accepts any text and has no sample answers.
+    There are `games` episodes, or FREE_GAMES times as many if any text is legal. Answers are drawn
+    uniformly from the legal answers, or from `sample_answers` if any text is legal; a few are
+    unreadable. Raises PolicyError without a text view, or without answers to draw from.
     """
     rng = np.random.default_rng(seed)
     dialogues, played = [], 0.0

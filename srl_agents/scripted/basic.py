@@ -144,7 +144,7 @@ class ThompsonSampling(PerAgentPolicy):
     """Thompson sampling (Thompson 1933) for the two arms of bandit_v0.
 
     The policy samples each arm's win probability from its posterior and pulls the better arm. The
-    first announced change of the right arm resets the posterior of this arm.
+    first announced change of the right arm (1) resets the posterior of this arm.
     """
 
     name = "thompson_sampling"

@@ -38,7 +38,7 @@ class Sight:
     """Cell of the agent."""
     goal: int
     open: tuple[bool, bool, bool, bool]
-    """True for each action (up, down, left, right) that leads to a free cell."""
+    """True for each action (up, down, left, right) that leads to a cell without a wall."""
     walls: tuple[int, ...]
     """Cells in view that are walls."""
     arrived: bool
@@ -103,7 +103,7 @@ def _any_open(sight: Sight, rng: np.random.Generator) -> int:
 
 
 class RandomWalker(MazeWalker):
-    """Policy that moves to a random free adjacent cell."""
+    """Policy that moves to a random adjacent cell without a wall."""
 
     name = "random_walker"
 
@@ -112,7 +112,7 @@ class RandomWalker(MazeWalker):
 
 
 class GreedyWalker(MazeWalker):
-    """Policy that moves to a free adjacent cell, closer to its goal if possible, else at random."""
+    """Policy that moves closer to its goal if walls allow this, else to a random open cell."""
 
     name = "greedy_walker"
 

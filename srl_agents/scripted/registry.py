@@ -35,8 +35,7 @@ class PolicyEntry:
 
     name: str
     games: tuple[str, ...] = ()
-    """Metadata names of playable environments, always with `_v0`, which includes all versions;
-    empty for any with discrete actions."""
+    """Names of playable games, `_v0` for any version; empty for any with Discrete actions."""
     holdout: bool = False
     """True for a policy that is reserved for evaluation."""
     constructor: Callable[[Any], Policy] | None = None
