@@ -135,10 +135,7 @@ def refuse_taken(folder: Path, advice: str = "") -> None:
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:
-    """Create the parent folder of the file `path`; raise ConfigError if it is not writable.
-
-    Also raises ConfigError if `path` is not a regular file. The message begins with `flag`.
-    """
+    """Create `path`'s folder; raise ConfigError, with `flag`, if no file can be written."""
     with asked_for(flag, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():

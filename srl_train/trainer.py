@@ -371,9 +371,9 @@ class Trainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Return model -> avg_reward (raw, per step), win_rate, total_episodes and other totals.
+        """Return model in training -> avg_reward (raw, per step), win_rate and totals.
 
-        `total_episodes` counts an episode once for each of the model's agents. `win_rate` is the
+        `total_episodes` counts an episode once per agent of the model. `win_rate` is the
         fraction of these in which no agent had a higher return and at least one had a lower one.
         Failed episodes and their groups do not count. Means and rates without data are None.
         """

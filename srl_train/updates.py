@@ -118,7 +118,7 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return, per group, the sorted names in `models`, if any; without groups, all in one list."""
+    """Return the sorted `models` of each group that has any; without groups, one list."""
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 
