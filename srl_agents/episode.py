@@ -103,7 +103,8 @@ class End:
     observation: Any = None
     """Last observation of a truncated agent."""
     prompt_ids: tuple[int, ...] | None = None
-    """Prompt with `observation`, for language models in games that do not show the time."""
+    """Prompt of `observation`, as in `Tokens`; only for language models, in games that do
+    not show the time."""
     state: np.ndarray | None = None
     """Last state of the environment; only with `prompt_ids`, if states are recorded."""
 

@@ -10,7 +10,7 @@ class ServerUnavailable(BackendError):
 
 
 class EpisodeTimeout(TimeoutError):
-    """Episodes that took longer than the timeout and were stopped."""
+    """Timeout of a rollout, whose unfinished episodes were stopped."""
 
 
 class ServingError(RuntimeError):

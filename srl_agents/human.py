@@ -38,7 +38,7 @@ class Human:
             view: Text view of the environment.
             ask: Function that shows a prompt and returns one line, or None at the end of input.
             tell: Function that shows text.
-            hears_words: True to put lines that begin with 'say ' before the next answer, in a game
+            hears_words: True to send lines that begin with 'say ' with the next answer, in games
                 with a list of legal answers.
             name: Name in records.
         """

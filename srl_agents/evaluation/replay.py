@@ -175,7 +175,7 @@ def played_instead(watched: Watched, turns: Sequence[Turn], agent: str, action: 
     """Play `turns` on a copy of `watched`, with `action` as the first action of `agent`.
 
     `turns` are the recorded steps from the environment's current state; `agent` acts in the first.
-    Returns the steps until the episode or `turns` ends, with new rewards, without observations.
+    Returns the steps until the episode or `turns` ends: decisions and new rewards only.
     `Watched.default` replaces later actions that are missing or illegal. Raises EnvError if the
     environment cannot be copied, or a step fails.
     """

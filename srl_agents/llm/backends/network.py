@@ -116,10 +116,7 @@ def failures_of(sdk: Any, any_error: type[Exception], name: str) -> Iterator[Non
 def sdk_error(
     name: str, error: BaseException, kind: type[BackendError] = BackendError
 ) -> BackendError:
-    """Return an error of class `kind`, "NAME: CLASS: MESSAGE (CAUSE)", about an SDK's error.
-
-    MESSAGE and CAUSE are printable, on one line, and cut after LONGEST_QUOTE characters.
-    """
+    """Return a `kind` with the text "NAME: CLASS: MESSAGE (CAUSE)", on one line."""
     cause = "" if error.__cause__ is None else f" ({error.__cause__})"
     message = printable(f"{error}{cause}", multiline=False)
     if len(message) > LONGEST_QUOTE:

@@ -210,8 +210,6 @@ class HuggingFaceBackend:
     def sample(self, requests: Sequence[Request]) -> list[Completion]:
         """Sample one completion per request, in order, as one batch unless `batched` is False.
 
-        Blocks until all are sampled.
-
         Args:
             requests: Requests that `complete` would accept.
 

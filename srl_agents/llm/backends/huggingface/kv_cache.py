@@ -38,8 +38,9 @@ class AttentionMasks:
     def __call__(self, real: Tensor, positions: Tensor, width: int) -> Tensor | dict[str, Tensor]:
         """Return the mask (rows, 1, width, slots) of the last `width` slots, or a mask per kind.
 
-        Visible slots are 0, hidden ones the dtype's minimum. `real` (rows, slots) is 1 for a token
-        and 0 for padding; `positions` (rows, slots) are those of the tokens in their conversations.
+        Tokens up to a slot and in its window are 0, all other slots the dtype's minimum. `real`
+        (rows, slots) is 1 for a token, 0 for padding; `positions` (rows, slots) are those of the
+        tokens in their conversations.
         """
         visible = real.bool()[:, None, None]
         if width > 1:

@@ -39,8 +39,8 @@ class TokenDraw:
         """Sample one token for each row in `rows` and return token ids and log-probabilities.
 
         `logits` have the shape (batch, vocabulary); `rows` are increasing indices into the batch.
-        All other lists have one entry per row: `uniforms` numbers in [0, 1) for inverse transform
-        sampling, `allowed` token ids, or None for all. Raises BackendError for non-finite logits.
+        `uniforms` (in [0, 1)) and `allowed` (token ids; None for all) have one entry per entry
+        of `rows`. Raises BackendError for non-finite logits.
         """
         all_rows = len(rows) == len(logits)
         scores = logits.float() if all_rows else logits[list(rows)].float()
