@@ -138,7 +138,10 @@ class TextView(Protocol):
 
     @property
     def default_action(self) -> Any:
-        """Action that is played for an answer that cannot be parsed (see `fallback_action`)."""
+        """Action that replaces an unparsable or illegal answer, unless a method `legal` chooses.
+
+        See `fallback_action`.
+        """
 
     @property
     def parse_penalty(self) -> float:

@@ -156,7 +156,7 @@ def on_all_steps(group: Group, scores: Mapping[str, Mapping[int, float]]) -> Adv
 
 
 def environment_of(game: Game) -> str:
-    """Return the name of an episode's environment within multitask_v0; "" in other runs."""
+    """Return the label of an episode's environment in multitask_v0; "" in other runs."""
     return next(iter(game.values())).environment
 
 

@@ -27,10 +27,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     Returns:
         (results, records of all episodes). Failed episodes count only in "failed_episodes".
         "episodes" is the number of others. "raw_reward" is the mean over all steps of all agents,
-        with its "standard_error". "cooperation_rate", "success" and "parse_failures" are fractions.
-        "per_model" and "per_agent" have mean rewards per step.
+        with its "standard_error", None for one episode. "cooperation_rate", "success" and
+        "parse_failures" are fractions. "per_model" and "per_agent" have mean rewards per step.
         Without data "parse_failures" is 0, other means and fractions are None.
-        "by_environment" is {} except for multitask_v0.
+        "by_environment" is label -> statistics, and {} except for multitask_v0.
     """
     seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)

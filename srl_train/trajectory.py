@@ -32,7 +32,7 @@ class Trajectory:
     seed: int = 0
     """Environment seed of the episode; the episodes of a group share it."""
     environment: str = ""
-    """Name of the environment within multitask_v0; empty for other environments."""
+    """Label of the environment in multitask_v0; empty for other environments."""
     end: End | None = None
     """End of the agent's episode, if known."""
     states: tuple[np.ndarray, ...] | None = None

@@ -155,9 +155,10 @@ class PartnerModel:
         return self._mean_by_belief(spreads)
 
     def led(self) -> Floats:
-        """Return a learner's expected rate of action 1 against a constant agent: (N, 2).
+        """Return the partner's rate of action 1 if it learns and the agent is constant: (N, 2).
 
-        The columns are the agent's action, 0 or 1. The result is 0.5 if K > 2.
+        The columns are the agent's action, 0 or 1. The rate is the expected mean over the next
+        LOOKAHEAD episodes, and 0.5 if K > 2.
         """
         if self._learner is None:
             return np.full((len(self._all_NCK), 2), 0.5)
