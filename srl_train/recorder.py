@@ -86,8 +86,9 @@ class Recorder:
     def round(self, run: Run, result: RoundResult) -> None:
         """Send a round's row to sinks and trackers, and its episodes to sinks that accept them.
 
-        With `keep_rows`, appends the row to metrics.jsonl. If due by `logging`, and after the last
-        round, writes `logging.episodes` episodes to a file. Increase `run.next_round` before.
+        The row is appended to metrics.jsonl with `keep_rows` only. If due by `logging`, and after
+        the last round, always writes `logging.episodes` episodes to a file.
+        Increase `run.next_round` before.
         """
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)

@@ -107,7 +107,7 @@ class PlayedRound:
     never_asked: Mapping[str, Mapping[str, int]]
     """Model to agent to the number of episodes left out of `samples` (see `samples_for`)."""
     scores: Mapping[str, float]
-    """Score of each model (srl_train.scores)."""
+    """Score of each model that played (srl_train.scores)."""
     mode_state: Mapping[str, float]
     """State of the mode after the round."""
     warned: Sequence[str]
@@ -133,7 +133,7 @@ class StageProgress:
         return finished + int(current)
 
     def left(self, config: RunConfig) -> tuple[str, ...]:
-        """Return the stages ("sft", "dpo") that are not finished, in order of execution."""
+        """Return the configured stages ("sft", "dpo") that are not finished, in order."""
         return tuple(config.stages)[len(self.reports) :]
 
     def refuse_missing_files(self, config: RunConfig) -> None:
@@ -187,10 +187,10 @@ class Run:
     totals: dict[str, ModelTotals] = field(default_factory=dict)
     frozen_totals: dict[str, ModelTotals] = field(default_factory=dict)
     stages: StageProgress = field(default_factory=StageProgress)
-    """Progress of the offline stages before the first round."""
+    """Progress of the offline stages."""
     next_round: int = 0
     seconds: float = 0.0
-    """Time spent in rounds, over all resumptions."""
+    """Time spent in stages and rounds, over all resumptions."""
     warnings: dict[str, str] = field(default_factory=dict)
     """Cause to the warning's text, see `warn_once`."""
     evaluations: dict[str, Any] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class Run:
 
     @property
     def pools(self) -> Mapping[str, OpponentPool]:
-        """Mapping from name of an opponent pool to the pool."""
+        """Opponent pools by name."""
         return self.players.pools
 
     @property

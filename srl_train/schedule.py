@@ -60,7 +60,7 @@ def build_schedule(
     Args:
         run: The run.
         saves_after: Round number -> True if a checkpoint follows the round; for play_ahead.
-        interruptible: Context in which a signal may end the program at once; not for play_ahead.
+        interruptible: Function that returns a context for episodes; not for play_ahead.
     """
     if not run.config.engine.play_ahead:
         return InTurn(run, interruptible)

@@ -126,7 +126,8 @@ class Trainer:
         Raises:
             TrainingError: If too many episodes failed, weights are not finite, or the disk is full.
             ConfigError: If the folder contains another run or is in use, or a data file is missing.
-            RolloutError, EpisodeTimeout: If all episodes of an evaluation fail, or any time out.
+            DataError, RolloutError: If data is invalid, or all episodes of an evaluation fail.
+            EpisodeTimeout: If episodes exceed `rollout.timeout`.
         """
         run = self.run
         self.is_training = True
@@ -175,6 +176,7 @@ class Trainer:
         Raises:
             ConfigError: If the folder has another run or is in use, or a data file is missing.
             DataError, RolloutError: If data is invalid, or all episodes of an evaluation fail.
+            EpisodeTimeout: If episodes exceed `rollout.timeout`.
         """
         run = self.run
         self._begin()
@@ -213,8 +215,8 @@ class Trainer:
         """Run remaining stages and the next round; save a checkpoint if due and rounds are left.
 
         Raises:
-            TrainingError: If no round is left, training was stopped, or the round fails.
-            ConfigError, DataError, RolloutError: As `train_stages`.
+            TrainingError: If no round is left or training was stopped, or as `fit`.
+            ConfigError, DataError, RolloutError, EpisodeTimeout: As `fit`.
         """
         run = self.run
         number = run.next_round
@@ -270,7 +272,7 @@ class Trainer:
         """Save the complete state, delete old checkpoints, and return the new checkpoint's id.
 
         Args:
-            final: If true, the id begins with "final_", as after the last round.
+            final: If true, the id begins with "final_".
 
         Raises:
             ConfigError: If the folder contains another run, or is in use.
@@ -316,7 +318,7 @@ class Trainer:
             checkpoint_id: Name of the checkpoint's folder, by default the last saved.
 
         Raises:
-            CheckpointNotFound: If there is no such checkpoint. It is a FileNotFoundError.
+            CheckpointNotFound: If there is no such checkpoint.
             CheckpointError: If the checkpoint is damaged, or does not fit the configuration.
             ConfigError: If the folder is in use.
         """

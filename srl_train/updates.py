@@ -365,18 +365,15 @@ def server_step(
     mean: Mapping[str, Tensor],
     state: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Move the common weights towards the mean by one step of SGD with (Nesterov) momentum.
+    """Return (common weights after one SGD step towards the mean, new optimizer state).
 
     `common - mean` is the gradient (Reddi et al. 2021, alg. 1; Douillard et al. 2023, alg. 1).
 
     Args:
         server: Learning rate and momentum; Nesterov momentum if its name is "diloco".
         common: Weights after the last average, by parameter name.
-        mean: Weighted mean of the models' present weights.
+        mean: Weighted mean of the models' weights.
         state: Optimizer state from the last call; None at the first step.
-
-    Returns:
-        (new common weights, new state).
     """
     parameters = {name: Parameter(value.clone()) for name, value in common.items()}
     optimizer = torch.optim.SGD(
