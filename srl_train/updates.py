@@ -124,7 +124,7 @@ def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """Return the name of the first tensor with NaN or infinity, or None if all are finite."""
+    """Return the name of the first tensor with NaN or infinity, or None; see `fsdp.full`."""
     for name, tensor in tensors.items():
         if not fsdp.full(tensor.isfinite().all()):
             return name

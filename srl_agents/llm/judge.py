@@ -130,7 +130,7 @@ def parse_verdict(answer: str, first: str) -> str | None:
     `first` is speaker A's side, "pro" or "con".
     """
     lines = answer.strip().splitlines()
-    found = _VERDICT.fullmatch(lines[-1].strip(" \t*_`#>")) if lines else None
+    found = _VERDICT.fullmatch(re.sub(r"[*_`#>]", "", lines[-1]).strip()) if lines else None
     if found is None:
         return None
     return {"a": first, "b": other(first), "tie": TIE}[found.group(1).lower()]

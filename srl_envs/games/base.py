@@ -68,13 +68,14 @@ def metadata_of(
 class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Base class of PettingZoo ParallelEnvs that last at most `max_cycles` rounds.
 
-    Arguments are as in SimultaneousGame. Invalid arguments raise EnvConfigError.
+    A subclass defines the methods that raise NotImplementedError; the constructor calls some of
+    them. Arguments are as in SimultaneousGame. Invalid arguments raise EnvConfigError.
     """
 
     metadata: ClassVar[dict[str, Any]]
     render_modes: ClassVar[Sequence[str]] = RENDER_MODES
     text_view: TextView
-    """Text view: prompts for observations, and actions for answers."""
+    """Text view, from make_view: prompts for observations, and actions for answers."""
     teams: Mapping[str, str] | None = None
     """Agent -> its team, None for a game without teams."""
 
@@ -266,7 +267,7 @@ class SimultaneousGame(RoundGame):
     order: Sequence[int]
     """Number of the agent in each role of the game: 0, 1, ... except in variants of HiddenRules."""
     scripted: ClassVar[str | None] = None
-    """Scripted policy of `baselines` that are mean returns; None if they are rewards per step."""
+    """Scripted policy in `baselines`, which then are returns; None if they are rewards per step."""
     constant_actions: Sequence[int] = (0,)
     """Actions among which `baselines` looks for the best constant; unused without `scripted`."""
 

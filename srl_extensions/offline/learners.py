@@ -43,7 +43,7 @@ class OfflineLearner(SteppedLearner):
     ARGUMENTS: ClassVar[Callable[..., Any]]
     """Class of the trainer's configuration in TRL."""
     ROW: ClassVar[Mapping[str, Any]]
-    """Row of the placeholder dataset for TRL's constructor."""
+    """Row of the dataset that TRL's constructor requires; not used in training."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ def test_seeds_depend_only_on_the_debate():
     ("answer", "side"),
     [
         ("Verdict: A", PRO),
-        ("A has examples.\n**Verdict: b**", CON),
+        ("A has examples.\n**Verdict:** *b*", CON),
         ("verdict: Tie.", TIE),
         ("Verdict: A\nor rather B", None),
         ("The verdict: A", None),
