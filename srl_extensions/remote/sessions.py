@@ -126,7 +126,7 @@ class Sessions:
             raise
 
     async def close(self, session_id: str) -> None:
-        """End a session, if open; close its environment once a running call ends, if in time."""
+        """End a session, if open; close its environment if it is idle within `step_seconds`."""
         session = self.open_sessions.get(session_id)
         if session is not None:
             await self._close(session)
