@@ -346,7 +346,7 @@ class Samplers:
     """Opened samplers of a run's models in training and opponent pools."""
 
     modules: Mapping[str, Any]
-    """Model -> module to train, if it trains in this process."""
+    """Model -> module to train, if it trains in this process; entries of pools are ignored."""
     backends: Mapping[str, Any]
     """Model in training, opponent pool, or frozen model on the same servers -> its backend."""
     publisher: WeightPublisher
