@@ -42,9 +42,9 @@ class Stage:
 
     The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
     resumed stage continues from `run.stages.saved`, and reads the data or that file again. Until
-    the end of the block, `run.stages.open` is the stage. The end of the block restores the models'
-    forward methods. If all passes are done, it appends the report to `run.stages.reports`, else it
-    sets `run.stages.saved`.
+    the end of the block, `run.stages.open` is the stage. The end restores the models' forward
+    methods. It appends the report to `run.stages.reports`, or sets `run.stages.saved` if passes
+    are left.
 
     Raises DataError if samples are invalid, too long or missing, ConfigError if players, optimizer
     or schedule cannot be built, TrainingError if too many episodes failed, and CheckpointError if
