@@ -42,7 +42,7 @@ class Stage:
 
     The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
     resumed stage continues from `run.stages.saved`, and reads the data or that file again. Until
-    the end of the block, `run.stages.open` is the stage. The end restores the models' forward
+    the block ends, `run.stages.open` is the stage. The end restores the models' forward
     methods. It appends the report to `run.stages.reports`, or sets `run.stages.saved` if passes
     are left.
 
