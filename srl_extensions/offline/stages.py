@@ -41,7 +41,7 @@ class Stage:
     """Running stage `name` ("sft" or "dpo") of a run, for use in a `with` block.
 
     The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
-    resumed stage continues from `run.stages.saved`, and reads the data or that file again. Until
+    resumed stage continues from `run.stages.saved`, and rereads the data or that file. Until
     the block ends, `run.stages.open` is the stage. The end restores the models' forward
     methods. It appends the report to `run.stages.reports`, or sets `run.stages.saved` if passes
     are left.
