@@ -77,8 +77,8 @@ class Tool:
             name: Name of the tool, by default that of the function.
 
         Raises:
-            EnvConfigError: The function has no description, an argument has no line or no type
-                hint, or JSON has no such type.
+            EnvConfigError: The description, or an argument's line or type hint, is missing, or
+                JSON has no such type.
         """
         name = name or str(getattr(function, "__name__", type(function).__name__))
         docstring = inspect.getdoc(function) or ""
@@ -362,7 +362,7 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return the result between <tool_response> tags, with "Error: " before a failed one.
+    """Return the result in <tool_response> tags, after "Error: " if it is not `ok`.
 
     The content is cut so that `results` responses fit into one observation.
     """
