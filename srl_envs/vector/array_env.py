@@ -99,7 +99,7 @@ class ArrayGame(VectorGame):
 
         `over` (N,) marks environments in their last round, `resting` (N,) environments whose
         results are ignored. Returns rewards (N, A) and marks (N,) of terminated episodes, or
-        None for no marks.
+        None without any.
         """
         raise NotImplementedError
 

@@ -364,7 +364,7 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 def response(result: ToolResult, results: int) -> str:
     """Return the result in <tool_response> tags, after "Error: " if it is not `ok`.
 
-    The content is cut so that `results` responses fit into one observation.
+    Cut the content so that `results` responses fit an observation.
     """
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")
