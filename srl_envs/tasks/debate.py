@@ -228,8 +228,7 @@ class DebateEnv(FreeTextGame):
 
     def numbers(self, agent: str) -> tuple[float, ...]:
         side, done = SIDE_OF[agent], self.played / self.debate_rounds
-        spoken = len(self.debate.by(side)) / self.debate_rounds
-        return (done, float(side == PRO), float(side == CON), 0.0, float(done < 1), spoken)
+        return done, float(side == PRO), float(side == CON), 0.0, float(done < 1), done
 
     def sample_answers(self, agent: str, rng: np.random.Generator, count: int) -> Samples:
         return sample_speeches(rng, self.debate.motion, SIDE_OF[agent], count)

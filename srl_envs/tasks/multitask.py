@@ -19,12 +19,7 @@ from srl_envs.games.base import metadata_of, vector_of
 from srl_envs.seeding import RandomSource
 from srl_envs.tasks.free_text_game import RENDER_MODES, readable_text
 from srl_envs.text import ParseFailure, Samples, SpacesOfAgents, TextView
-from srl_envs.validation import (
-    Reset,
-    Step,
-    check_choice,
-    reset_arguments,
-)
+from srl_envs.validation import Reset, Step, check_choice, reset_arguments
 
 DEFAULT: Mapping[str, Mapping[str, Any]] = {
     "math": {"name": "math_v0"},

@@ -23,9 +23,11 @@ from srl_envs.tasks.free_text_game import RENDER_MODES, FreeTextGame, FreeTextVi
 from srl_envs.tasks.tool_use.tools import Tool, ToolRegistry, tool_rules, tool_turn
 from srl_envs.text import TEXT_LENGTH, Samples
 from srl_envs.validation import (
+    LARGEST,
     MOST_PLAYERS,
     check_choice,
     entries_of,
+    number_between,
     shown,
     true_or_false,
     whole_number,
@@ -174,15 +176,15 @@ class TextTask(FreeTextGame):
             talk.message = "The episode is over." if message is None else _text(message)
             if talk.over or over:
                 ended.append(agent)
-        values = self._rewards_of([self._conversations[agent] for agent in ended])
+        found = self._rewards_of([self._conversations[agent] for agent in ended])
+        values = dict(zip(ended, found, strict=True))
         outcomes = {}
         for agent in answers:
             talk = self._conversations[agent]
             info: dict[str, Any] = {"row": talk.index}
-            total = 0.0
-            if agent in ended:
-                info["rewards"] = values[ended.index(agent)]
-                total = sum(self.rewards[name][1] * one for name, one in info["rewards"].items())
+            if agent in values:
+                info["rewards"] = values[agent]
+            total = sum(self.rewards[name][1] * one for name, one in values.get(agent, {}).items())
             outcomes[agent] = Outcome(total, talk.over, info)
         return outcomes
 
@@ -300,13 +302,7 @@ def _weighted(reward: Any) -> dict[str, tuple[Reward, float]]:
         name = getattr(function, "__name__", type(function).__name__)
         if name in found:
             raise EnvConfigError(f"reward functions must have different names, got {name!r} twice")
-        if (
-            isinstance(weight, bool)
-            or not isinstance(weight, int | float)
-            or not math.isfinite(weight)
-        ):
-            raise EnvConfigError(f"the weight of {name} must be finite, got {shown(weight)}")
-        found[name] = function, float(weight)
+        found[name] = function, number_between(f"the weight of {name}", weight, -LARGEST)
     if not found:
         raise EnvConfigError("reward must contain at least one function, got none")
     return found

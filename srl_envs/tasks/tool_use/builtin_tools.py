@@ -16,15 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from srl_envs.loading import needed_by
 from srl_envs.tasks.tool_use.calculator import calculator
 from srl_envs.tasks.tool_use.tools import Tool, ToolError, ToolRegistry
 from srl_envs.validation import check_choice
-
-if TYPE_CHECKING:
-    from srl_envs.sandbox import Sandbox
 
 TOOLS = ("calculator", "files", "search", "python")
 WITHOUT_SANDBOX = TOOLS[:3]
@@ -96,7 +93,8 @@ class Toolbox:
         if "python" in chosen:
             from srl_envs.sandbox import shared_sandbox
 
-            self._repl = PythonRepl(shared_sandbox())
+            self._sandbox = shared_sandbox()
+            self._cells: tuple[str, ...] = ()
         built_in = []
         for function in [each for name in functions if name in chosen for each in functions[name]]:
             name = function.__name__
@@ -157,13 +155,15 @@ class Toolbox:
             query: A few words.
 
         Returns:
-            Up to SHOWN documents, as `as_text` writes them, or "Nothing was found."
+            Titles and EXCERPT characters of up to SHOWN documents, or "Nothing was found."
 
         Raises:
             ToolError: The query contains no word, or the search provider refuses it.
         """
         provider = shipped() if self._search is None else self._search
-        return as_text(provider.search(query, SHOWN))
+        found = provider.search(query, SHOWN)
+        paragraphs = [f"{document.title}\n{document.text[:EXCERPT]}" for document in found]
+        return "\n\n".join(paragraphs) or "Nothing was found."
 
     def python(self, code: str) -> str:
         """Run Python, and see what it prints. Names stay from call to call.
@@ -172,9 +172,19 @@ class Toolbox:
             code: Statements; the value of a last expression is printed.
 
         Raises:
-            ToolError: The program fails or exceeds a limit.
+            ToolError: The program fails, or the program or the number of calls exceeds a limit.
         """
-        return self._repl.run(code)
+        if len(code) > LONGEST_CELL:
+            raise ToolError(f"a cell may have {LONGEST_CELL} characters")
+        if len(self._cells) >= MOST_CELLS:
+            raise ToolError(f"there may be {MOST_CELLS} cells")
+        # A new process repeats all successful earlier cells, so names persist, but files do not.
+        run = self._sandbox.evaluate(_REPL.format(cells=self._cells, newest=code))
+        if run.verdict != "ok":
+            error = run.error.strip() or f"the program ended: {run.verdict}"
+            raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
+        self._cells = (*self._cells, code)
+        return run.stdout.rstrip("\n")
 
 
 def _check_name(path: str) -> None:
@@ -183,35 +193,6 @@ def _check_name(path: str) -> None:
             f"{path[:40]!r} is no file name here: letters, digits and ._-, folders joined by /, "
             "not absolute and without '..'"
         )
-
-
-class PythonRepl:
-    """Python interpreter of one agent in the sandbox.
-
-    Every cell runs in a new process, which first repeats all successful earlier cells without their
-    output. Therefore, names persist from cell to cell, but files do not.
-    """
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-        self._cells: tuple[str, ...] = ()
-
-    def run(self, code: str) -> str:
-        """Run a cell after the earlier successful ones, and return its standard output and error.
-
-        The value of a last expression is printed. Raises ToolError if the program fails, or if it
-        or the number of successful cells exceeds a limit.
-        """
-        if len(code) > LONGEST_CELL:
-            raise ToolError(f"a cell may have {LONGEST_CELL} characters")
-        if len(self._cells) >= MOST_CELLS:
-            raise ToolError(f"there may be {MOST_CELLS} cells")
-        run = self._sandbox.evaluate(_REPL.format(cells=self._cells, newest=code))
-        if run.verdict != "ok":
-            error = run.error.strip() or f"the program ended: {run.verdict}"
-            raise ToolError(f"{error}\n{run.stdout[-500:]}".strip())
-        self._cells = (*self._cells, code)
-        return run.stdout.rstrip("\n")
 
 
 @dataclass(frozen=True)
@@ -262,12 +243,6 @@ class BM25Search:
         scores = self._index.get_scores(words)
         order = sorted(range(len(self.documents)), key=lambda place: (-scores[place], place))
         return [self.documents[place] for place in order[:count] if scores[place] > 0]
-
-
-def as_text(documents: Sequence[SearchDocument]) -> str:
-    """Return one text of titles and excerpts (EXCERPT characters), or "Nothing was found."."""
-    paragraphs = [f"{found.title}\n{found.text[:EXCERPT]}" for found in documents]
-    return "\n\n".join(paragraphs) or "Nothing was found."
 
 
 @cache

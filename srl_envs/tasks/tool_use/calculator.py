@@ -17,7 +17,6 @@ from typing import Any
 from srl_envs.tasks.tool_use.tools import ToolError
 
 LONGEST = 1000  # characters of an expression
-DEEPEST = 50  # nested brackets, signs and powers
 BITS = 4096  # of a numerator or denominator: about 1,200 digits
 PLACES = 30  # decimal places that are written exactly
 LARGEST_FACTORIAL = 400
@@ -71,18 +70,16 @@ def evaluate(expression: str) -> Number:
         raise ToolError(f"{unknown[0][:12]!r} is not understood")
     text = _LEADING_ZEROS.sub("", text).replace("^", "**")
     try:
-        return _value(ast.parse(text, mode="eval").body, text, 0)
+        return _value(ast.parse(text, mode="eval").body, text)
     except (RecursionError, MemoryError):
-        raise ToolError(f"an expression may be nested {DEEPEST} deep") from None
+        raise ToolError("the expression is nested too deep") from None
     except SyntaxError:
         raise ToolError(
             "that is no expression: something is missing, out of place or not closed"
         ) from None
 
 
-def _value(node: ast.expr, text: str, depth: int) -> Number:
-    if depth > DEEPEST:
-        raise ToolError(f"an expression may be nested {DEEPEST} deep")
+def _value(node: ast.expr, text: str) -> Number:
     source = text[node.col_offset : node.end_col_offset]
     match node:
         # Read from the source: Python's own float of 0.1 is not a tenth.
@@ -93,23 +90,14 @@ def _value(node: ast.expr, text: str, depth: int) -> Number:
                 raise ToolError(f"there is no constant {source[:20]!r}: {', '.join(CONSTANTS)}")
             return CONSTANTS[source]
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
-            value = _value(operand, text, depth + 1)
+            value = _value(operand, text)
             return value if isinstance(sign, ast.UAdd) else -value
-        case ast.BinOp():
-            # A long sum or product nests in its left operands only, and counts as one level.
-            steps: list[ast.BinOp] = []
-            while isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-                steps.append(node)
-                node = node.left
-            value = _value(node, text, depth + 1)
-            for step in reversed(steps):
-                right = _value(step.right, text, depth + 1)
-                value = _bounded(_OPERATIONS[type(step.op)], value, right)
-            return value
+        case ast.BinOp(left=left, op=mark, right=right) if type(mark) in _OPERATIONS:
+            return _bounded(_OPERATIONS[type(mark)], _value(left, text), _value(right, text))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
             if name not in FUNCTIONS:
                 raise ToolError(f"there is no function {name[:20]!r}: {', '.join(FUNCTIONS)}")
-            values = [_value(argument, text, depth + 1) for argument in arguments]
+            values = [_value(argument, text) for argument in arguments]
             return _bounded(FUNCTIONS[name], *values)
     raise ToolError(f"{source[:20]!r} is out of place")
 

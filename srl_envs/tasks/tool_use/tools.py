@@ -167,10 +167,6 @@ class ToolRegistry:
             self.tools[tool.name] = tool
             _validator(json.dumps(tool.parameters))
 
-    def schemas(self) -> list[dict[str, Any]]:
-        """Return the schemas of all tools, for `tools=` of a chat template."""
-        return [tool.schema() for tool in self.tools.values()]
-
     def call(self, call: ToolCall) -> ToolResult:
         """Validate and make a call, and return its result, cut if long.
 
@@ -340,7 +336,7 @@ def tool_rules(
 
     `opening` is the line before the schemas. `closing` ends the last sentence, on the form.
     """
-    listed = "\n".join(map(json.dumps, registry.schemas()))
+    listed = "\n".join(json.dumps(tool.schema()) for tool in registry.tools.values())
     example = '{"name": <tool>, "arguments": {<name>: <value>}}'
     form = f"To call one, write {OPEN}{example}{CLOSE} and nothing else{closing}"
     return f"{opening}\n<tools>\n{listed}\n</tools>\n{form}"

@@ -3,7 +3,7 @@
 import pytest
 
 from srl_envs.sandbox import Limits
-from srl_envs.tasks.tool_use.builtin_tools import LONGEST_CELL, MOST_CELLS, PythonRepl
+from srl_envs.tasks.tool_use.builtin_tools import LONGEST_CELL, MOST_CELLS, Toolbox
 from srl_envs.tasks.tool_use.tools import ToolError
 from tests.srl_envs.sandbox.sandboxes import any_sandbox
 
@@ -15,8 +15,9 @@ def sandbox():
 
 
 @pytest.fixture
-def repl(sandbox):
-    return PythonRepl(sandbox)
+def repl(sandbox, monkeypatch):
+    monkeypatch.setattr("srl_envs.sandbox.shared_sandbox", lambda: sandbox)
+    return Toolbox(["python"])
 
 
 @pytest.mark.parametrize(
@@ -34,18 +35,18 @@ def repl(sandbox):
     ],
 )
 def test_output_equals_that_of_an_interpreter(repl, code, shown):
-    assert repl.run(code) == shown
+    assert repl.python(code) == shown
 
 
-def test_names_persist_and_output_is_not_repeated(repl, sandbox):
-    assert repl.run("print('once')\nx = [1]\ndef double(): return x * 2") == "once"
-    assert repl.run("x.append(2)") == ""
-    assert repl.run("double()") == "[1, 2, 1, 2]"
+def test_names_persist_and_output_is_not_repeated(repl):
+    assert repl.python("print('once')\nx = [1]\ndef double(): return x * 2") == "once"
+    assert repl.python("x.append(2)") == ""
+    assert repl.python("double()") == "[1, 2, 1, 2]"
     with pytest.raises(ToolError):
-        repl.run("x = 'lost'\n1 / 0")
-    assert repl.run("x, _") == "([1, 2], [1, 2, 1, 2])"
+        repl.python("x = 'lost'\n1 / 0")
+    assert repl.python("x, _") == "([1, 2], [1, 2, 1, 2])"
     with pytest.raises(ToolError, match="NameError"):
-        PythonRepl(sandbox).run("x")
+        Toolbox(["python"]).python("x")
 
 
 @pytest.mark.parametrize(
@@ -63,14 +64,14 @@ def test_names_persist_and_output_is_not_repeated(repl, sandbox):
     ],
 )
 def test_failures_are_described_and_change_nothing(repl, code, said):
-    repl.run("kept = 1")
+    repl.python("kept = 1")
     with pytest.raises(ToolError, match=said):
-        repl.run(code)
-    assert repl.run("kept") == "1"
+        repl.python(code)
+    assert repl.python("kept") == "1"
 
 
 def test_number_of_cells_is_limited(repl):
     for number in range(MOST_CELLS):
-        repl.run(f"x{number} = {number}")
+        repl.python(f"x{number} = {number}")
     with pytest.raises(ToolError, match=f"{MOST_CELLS} cells"):
-        repl.run("x1")
+        repl.python("x1")

@@ -2,12 +2,7 @@
 
 import pytest
 
-from srl_envs.tasks.tool_use.builtin_tools import (
-    BM25Search,
-    SearchDocument,
-    as_text,
-    shipped,
-)
+from srl_envs.tasks.tool_use.builtin_tools import BM25Search, SearchDocument, Toolbox, shipped
 from srl_envs.tasks.tool_use.generators import towns
 from srl_envs.tasks.tool_use.tools import ToolError
 
@@ -21,7 +16,7 @@ DOCUMENTS = (
 def test_best_documents_come_first():
     search = BM25Search(DOCUMENTS)
     assert [document.title for document in search.search("CAT", 3)] == ["Cats", "Dogs"]
-    assert as_text(search.search("zebra \ud800", 3)) == "Nothing was found."
+    assert Toolbox(["search"], search=search).search("zebra \ud800") == "Nothing was found."
     with pytest.raises(ToolError, match="no word"):
         search.search("?!", 3)
 
