@@ -35,11 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table of methods, write --out if set, return 0.
-
-    Raise ConfigError for invalid arguments, RunFolderError for a folder that is no run, or runs
-    that `scores_of` refuses, and MetricsError for damaged metrics.
-    """
+    """Print a table of methods, write --out if set, return 0."""
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)

@@ -12,7 +12,6 @@ from srl_agents.errors import RolloutError
 from srl_envs import registry
 from srl_extensions.judging import cross_play
 from srl_extensions.judging.episodes import add_episode_options, runner_of
-from srl_extensions.judging.payoffs import SCHEMA_VERSION, results
 from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
 from srl_extensions.pages.document import Document, PageSection, Table, Text, table, write_page
 from srl_train.cli.notices import tell
@@ -22,6 +21,7 @@ from srl_train.metrics.tables import MISSING
 from srl_train.player_names import PLAYERS
 from srl_train.run_files import refuse_taken, refuse_unwritable, versions
 
+SCHEMA_VERSION = 2
 PAYOFFS = "raw return per agent and episode of the row's player with the column's player"
 RANKINGS = {
     "mean_return": "return with others",
@@ -57,11 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs of players, print results, write them and the games to --out, return 0.
-
-    Raise ConfigError, EnvConfigError or PolicyError for invalid arguments, and RolloutError if all
-    games in an environment fail.
-    """
+    """Play all pairs of players, print results, write them and the games to --out, return 0."""
     names = args.players
     if len(names) < 2:
         raise ConfigError("players must be at least two; srl eval scores a single player")
@@ -92,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         failures = [game.failure for game in games if game.failure is not None]
         if len(failures) == len(games):
             raise RolloutError(f"every game of {one.name} failed; the first: {failures[0]}")
-        found.append(results(one, games, names, args.seed))
+        found.append(cross_play.results(one, games, names, args.seed))
         if not args.quiet:
             tell(table_of_arena(found[-1]))
     record = {

@@ -10,9 +10,14 @@ from pathlib import Path
 from srl_envs import scenarios
 from srl_envs.scenarios import Scenario
 from srl_extensions.judging.episodes import add_episode_options, runner_of
-from srl_extensions.judging.scenarios import ScenarioScore, play_scenario, scored
+from srl_extensions.judging.scenarios import (
+    ScenarioScore,
+    Solved,
+    check_pass_at,
+    play_scenario,
+    scored,
+)
 from srl_extensions.judging.shared import NamedPlayers, with_interval, write_results
-from srl_extensions.judging.solved import Solved, check_pass_at
 from srl_train.cli.notices import tell
 from srl_train.cli.options import (
     add_list,
@@ -85,11 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate --policy in scenarios, print a table, write --out and --record if set; return 0.
-
-    With --list, only print the scenarios. Raise ConfigError, EnvConfigError or PolicyError for
-    invalid arguments, and RolloutError if all episodes of a scenario failed.
-    """
+    """Evaluate --policy in scenarios, print a table, write --out and --record; or only list."""
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):

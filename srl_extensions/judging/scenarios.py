@@ -1,4 +1,4 @@
-"""Scores of policies in scenarios: mean returns of the focal agents, and outcomes.
+"""Scores of policies in scenarios: returns of the focal agents, outcomes, and solved problems.
 
 score(scenario("coop_compete_pair_v0.leader"), Uniform(), episodes=64).focal_return
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from srl_agents.seeding import MOST, generator, of_games
 from srl_envs.scenarios import Scenario
 from srl_envs.validation import whole_number
 from srl_extensions.judging.episodes import UNRECORDED, EpisodePlan, EpisodeRunner
-from srl_extensions.judging.solved import Solved, check_pass_at, problem_of, solved
 
 AT_THE_END = (
     "success", "steps", "shortest_path", "surplus_share", "gain", "reputation", "welfare_share",
@@ -56,6 +56,49 @@ class EpisodeScore:
     """Name -> value of each outcome that the infos report; empty for a failed episode."""
     failure: str | None = None
     """Error that ended the episode, or None."""
+
+
+@dataclass(frozen=True)
+class ProblemScore:
+    """Result of all episodes (samples) from one start."""
+
+    seed: int
+    """Seed of the environment's reset."""
+    problem: str
+    """Name of the problem, which other starts may share; the seed as text if unknown."""
+    difficulty: int | None
+    """Difficulty of the problem, or None if unknown."""
+    n: int
+    """Number of complete episodes."""
+    c: int
+    """Number of complete episodes that solved the problem."""
+
+
+@dataclass(frozen=True)
+class PassAt:
+    """Estimate of pass@k, the probability that at least one of k samples solves a problem."""
+
+    k: int
+    estimate: float | None
+    """Mean over starts with at least k complete samples; None without any."""
+    interval: tuple[float, float] | None
+    """95 % interval by bootstrap over problems; None for fewer than two."""
+    problems: int
+    """Number of starts with at least k complete samples."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Share of the problems of a scenario that the focal agent solved, and pass@k."""
+
+    problems: tuple[ProblemScore, ...]
+    """One entry per start. The means exclude starts without complete samples."""
+    share: float
+    """Mean over starts of the share of complete samples that solved the problem."""
+    interval: tuple[float, float] | None
+    """95 % interval of `share`, by bootstrap over problems; None for fewer than two."""
+    pass_at: tuple[PassAt, ...]
+    """Estimates of pass@k, by ascending k."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +188,6 @@ def play_scenario(
 
     `focal` and `background` are as in `score`. The recorded names of the background policies are
     those of the scenario. `runner` limits and records the episodes, including failed ones.
-
-    Raises ValueError or PolicyError as `score`, and the errors of `runner.play`.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -268,3 +309,92 @@ def _outcomes(scenario: Scenario, episode: Episode) -> dict[str, float]:
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
+
+
+# Solved problems and pass@k
+
+
+def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> None:
+    """Raise ValueError if pass@k cannot be estimated for a k of `pass_at`.
+
+    Each k must be from 1 to `samples`, the number of episodes per start. The scenario must have one
+    focal agent, and `success` in this agent's info of a reset.
+    """
+    for k in pass_at:
+        if not 1 <= k <= samples:
+            raise ValueError(f"pass_at must be 1 to the number of samples ({samples}), got {k}")
+    if len(scenario.focal) > 1:
+        raise ValueError(
+            f"samples and pass@k require one focal agent, {scenario.name} has "
+            f"{len(scenario.focal)} focal agents"
+        )
+    with closing(scenario.make()) as env:
+        _, infos = env.reset(seed=0)
+    if "success" not in infos[scenario.focal[0]]:
+        raise ValueError(
+            f"samples and pass@k require 'success' in the infos of reset(), which "
+            f"{scenario.environment} lacks: use a task or a maze"
+        )
+
+
+def solved(
+    scenario: Scenario, played: Sequence[Episode], seed: int, pass_at: Sequence[int] = ()
+) -> Solved:
+    """Return the mean share of samples that the focal agent solved per start, and pass@k.
+
+    An episode is solved if `success` in the agent's last info is true; false if missing.
+    Episodes of `played` with the same seed are samples of one start. Failed ones do not count.
+    `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and the
+    least number of samples of a start, failed ones included.
+    """
+    starts: dict[int, list[Episode]] = {}
+    for episode in played:
+        starts.setdefault(episode.seed, []).append(episode)
+    samples = min(map(len, starts.values()))
+    problems = tuple(_problem(scenario, start, own) for start, own in starts.items())
+    counted = [one for one in problems if one.n]
+    if not counted:
+        raise ValueError(f"every episode of {scenario.name} failed")
+    shares = [one.c / one.n for one in counted]
+    return Solved(
+        problems,
+        float(np.mean(shares)),
+        bootstrap_interval(shares, seed, [one.problem for one in counted]),
+        tuple(_pass_at(counted, k, seed) for k in sorted({*(pass_at or (1, samples))})),
+    )
+
+
+def problem_of(info: Mapping[str, Any], start: int) -> str:
+    """Return info["problem"] as text; without this key, the seed `start`."""
+    return str(info.get("problem", start))
+
+
+def _problem(scenario: Scenario, start: int, played: Sequence[Episode]) -> ProblemScore:
+    [agent] = scenario.focal
+    ends = [one.end_of(agent) for one in played if one.failure is None]
+    info = ends[0] if ends else {}
+    return ProblemScore(
+        seed=start,
+        problem=problem_of(info, start),
+        difficulty=info.get("difficulty"),
+        n=len(ends),
+        c=sum(bool(end.get("success")) for end in ends),
+    )
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Return the unbiased estimate 1 - C(n - c, k) / C(n, k) of pass@k from c correct of n answers.
+
+    pass@k is the probability that at least one of k <= n answers is correct (Chen et al. 2021,
+    "Evaluating Large Language Models Trained on Code", eq. 1).
+    """
+    return 1.0 - comb(n - c, k) / comb(n, k)
+
+
+def _pass_at(problems: Sequence[ProblemScore], k: int, seed: int) -> PassAt:
+    enough = [one for one in problems if one.n >= k]
+    if not enough:
+        return PassAt(k, None, None, 0)
+    chances = [pass_at_k(one.n, one.c, k) for one in enough]
+    interval = bootstrap_interval(chances, seed, [one.problem for one in enough])
+    return PassAt(k, float(np.mean(chances)), interval, len(enough))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from srl_agents.evaluation.nash_averaging import nash_average
-from srl_extensions.judging.payoffs import alpha_rank
+from srl_extensions.judging.cross_play import alpha_rank
 
 pytestmark = pytest.mark.interop
 

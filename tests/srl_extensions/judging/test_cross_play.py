@@ -6,9 +6,8 @@ from srl_agents.episode import read_jsonl
 from srl_agents.scripted.registry import classic_policy
 from srl_envs import registry
 from srl_extensions.judging.command_crossplay import table_of_arena
-from srl_extensions.judging.cross_play import arena, play_cross
+from srl_extensions.judging.cross_play import arena, play_cross, results, returns_by_start
 from srl_extensions.judging.episodes import EpisodeRunner
-from srl_extensions.judging.payoffs import results, returns_by_start
 from tests.srl_extensions.judging.contest import Contest, Number, players
 
 CONTEST = arena("contest", Contest)

@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 from numpy.testing import assert_allclose
 
-from srl_extensions.judging.cross_play import arena, play_cross
-from srl_extensions.judging.payoffs import alpha_rank, rankings
+from srl_extensions.judging.cross_play import alpha_rank, arena, play_cross, rankings
 from tests.srl_extensions.judging.contest import Contest, Number, players
 
 ROCK_PAPER_SCISSORS = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0.0]])

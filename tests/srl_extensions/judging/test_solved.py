@@ -13,8 +13,14 @@ from srl_agents.errors import BackendError
 from srl_agents.evaluation.bootstrap import bootstrap_interval
 from srl_agents.scripted.registry import classic_policy
 from srl_envs.scenarios import scenario
-from srl_extensions.judging.scenarios import play_scenario, score, scored
-from srl_extensions.judging.solved import check_pass_at, pass_at_k, solved
+from srl_extensions.judging.scenarios import (
+    check_pass_at,
+    pass_at_k,
+    play_scenario,
+    score,
+    scored,
+    solved,
+)
 
 DIGITS = scenario("math_v0.one_digit_unseen")
 
