@@ -48,23 +48,21 @@ def add_arguments(servers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; EnvConfigError for invalid arguments or a port in use."""
     with needed_by("`srl serve env`"):
-        from srl_extensions.remote.settings import ServerSettings
+        from srl_extensions.remote.grpc_server import ServerSettings, serving
 
     settings = ServerSettings(
         environments=args.environments, host=args.host, port=args.port,
         **{name: getattr(args, name) for name in LIMITS},
     )  # fmt: skip
-    asyncio.run(_serve(settings))
+    asyncio.run(_serve(settings, serving(settings)))
     return 0
 
 
-async def _serve(settings: Any) -> None:
-    from srl_extensions.remote.grpc_server import serving
-
+async def _serve(settings: Any, server: Any) -> None:
     over = asyncio.Event()
     for ending in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(ending, over.set)
-    async with serving(settings) as running:
+    async with server as running:
         tell(f"serving {', '.join(settings.environments)} at {running.address}")
         tell(f"environment's name for clients: grpc://{running.address}/{settings.environments[0]}")
         tell("Ctrl-C ends it.")

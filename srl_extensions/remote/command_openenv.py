@@ -29,11 +29,7 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address and serve ENV until SIGINT or SIGTERM, which is raised again.
-
-    Raises ConfigError for invalid options or partners, EnvError for an ENV that cannot be served,
-    and SystemExit if the port is in use.
-    """
+    """Print the address and serve ENV until SIGINT or SIGTERM, which is raised again."""
     from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners
 

@@ -1,9 +1,9 @@
-"""gRPC server of environments: its calls, start and end."""
+"""gRPC server of environments: its settings, calls, start and end."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,19 +14,21 @@ from google.protobuf.message_factory import GetMessageClass
 
 import srl_extensions.remote.environments_pb2 as pb
 from srl_agents.event_loop import LoopThread
-from srl_envs.errors import EnvConfigError
+from srl_envs import loading, registry, scenarios
+from srl_envs.errors import EnvConfigError, EnvError
 from srl_envs.records import as_record
-from srl_extensions.remote.client import SERVICE
-from srl_extensions.remote.errors import RemoteError
+from srl_envs.tasks.multitask import Multitask
+from srl_envs.validation import entries_of, nearest, set_fields, whole_number
+from srl_extensions.remote.client import SERVICE, require_loopback
 from srl_extensions.remote.messages import (
     Description,
+    RemoteError,
     pack_outcome,
     to_space,
     unpack_actions,
     unpack_options,
 )
-from srl_extensions.remote.sessions import Sessions
-from srl_extensions.remote.settings import ServerSettings
+from srl_extensions.remote.sessions import SessionLimits, Sessions
 from srl_train.run_files import versions
 
 MESSAGE_BYTES = 4 * 2**20
@@ -41,12 +43,81 @@ OPTIONS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings(SessionLimits):
+    """Settings of a gRPC server of environments.
+
+    Raises:
+        EnvConfigError: For values that are not allowed, such as a host that other machines reach.
+    """
+
+    environments: Sequence[str]
+    """Names of the catalogue, or 'module:function' for own environments."""
+    host: str = "127.0.0.1"
+    """Loopback address. Every process of this machine has access."""
+    port: int = 0
+    """Port; 0 takes a free one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = entries_of("environments", self.environments)
+        if not names:
+            raise EnvConfigError(f"environments: name some of {', '.join(registry.names())}")
+        for name in names:
+            if isinstance(name, str) and ":" in name:
+                loading.code(name)
+            else:
+                registry.entry(name)
+        whole_number("port", self.port, 0, 2**16 - 1)
+        require_loopback(self.host)
+        set_fields(self, environments=names)
+
+    def make(self, name: str, options: dict[str, Any]) -> Any:
+        """Make an environment for a client.
+
+        Args:
+            name: Name of the environment, one of `environments`.
+            options: Keyword arguments of its constructor, from the client.
+
+        Raises:
+            RemoteError: If an environment is not served, or options are refused by the constructor,
+                are too large, name files or foreign code, request pictures, or select held-out
+                levels.
+        """
+        self._require(name)
+        if options.get("render_mode") is not None:
+            raise RemoteError("render_mode must be None: pictures are not sent")
+        own = tuple(name for name in self.environments if ":" in name)
+        try:
+            env = registry.remake(name, options, allowing=own)
+        except (EnvError, ImportError) as error:
+            # The advice in the error is for the owner of a record, not for a client.
+            raise RemoteError(str(error).removesuffix(f": {loading.WAY_OUT}")) from error
+        if isinstance(env.unwrapped, Multitask):
+            for member in env.unwrapped.named.values():
+                self._require(member["name"])
+        try:
+            scenarios.refuse_levels("environment", name, options, env)
+        except EnvError as error:
+            raise RemoteError(error, "PERMISSION_DENIED") from error
+        return env
+
+    def _require(self, name: str) -> None:
+        if name not in self.environments:
+            raise RemoteError(
+                f"{name!r:.100} is not offered here{nearest(name[:100], self.environments)}",
+                "PERMISSION_DENIED",
+            )
+
+
 class Service:
     """Calls of the gRPC protocol, as methods in lower case that raise RemoteError to refuse."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self.sessions = Sessions(settings)
+        self.address = ""
+        """host:port, with the port in use; empty until the server runs."""
 
     def handler(self, method: Any) -> Any:
         """Return the gRPC handler of a method of the protocol, given by its descriptor.
@@ -115,18 +186,9 @@ class Service:
         return pb.CloseReply()
 
 
-@dataclass(frozen=True)
-class Serving:
-    """Address and service of a running server."""
-
-    address: str
-    """host:port, with the port in use."""
-    service: Service
-
-
 @asynccontextmanager
-async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
-    """Run a server during the context, and yield its Serving.
+async def serving(settings: ServerSettings) -> AsyncIterator[Service]:
+    """Run a server during the context, and yield its Service.
 
     At the end, running calls have 10 seconds to complete; then all sessions end. Raises
     EnvConfigError if the address is not available.
@@ -147,15 +209,16 @@ async def serving(settings: ServerSettings) -> AsyncIterator[Serving]:
         ) from error
     await server.start()
     try:
-        yield Serving(f"{host}:{port}", service)
+        service.address = f"{host}:{port}"
+        yield service
     finally:
         await server.stop(DRAIN)
         await service.sessions.end()
 
 
 @contextmanager
-def in_thread(settings: ServerSettings) -> Iterator[Serving]:
-    """Run a server in a thread during the context, yield its Serving; errors as `serving`.
+def in_thread(settings: ServerSettings) -> Iterator[Service]:
+    """Run a server in a thread during the context, yield its Service; errors as `serving`.
 
     Args:
         settings: Settings of the server.

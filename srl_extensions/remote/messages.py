@@ -15,10 +15,28 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from srl_envs.errors import EnvError
 from srl_envs.records import decode, encode, is_plain
 from srl_envs.text import TextAction, TextSpace
+from srl_envs.untrusted import printable
 from srl_envs.validation import Reset, Step
-from srl_extensions.remote.errors import RemoteError
+
+LONGEST = 500
+"""Maximum length of an error message."""
+
+
+class RemoteError(EnvError):
+    """Error for a server that cannot be reached, a refused call, or an invalid message.
+
+    Args:
+        message: Text, reduced to one line of at most 500 printable characters.
+        code: Name of a gRPC status, such as "NOT_FOUND".
+    """
+
+    def __init__(self, message: object, code: str = "INVALID_ARGUMENT") -> None:
+        line = " ".join(printable(str(message)[: 4 * LONGEST], multiline=False).split())
+        super().__init__(line[:LONGEST])
+        self.code = code
 
 
 def pack(value: Any) -> bytes:

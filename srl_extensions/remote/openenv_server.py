@@ -23,7 +23,7 @@ from srl_envs.loading import needed_by
 from srl_envs.records import encode, is_plain
 from srl_envs.scenarios import refuse_levels
 from srl_envs.text import TextEnv
-from srl_envs.validation import is_loopback, is_own_request, nearest, shown, whole_number
+from srl_envs.validation import is_own_request, nearest, shown, whole_number
 
 with needed_by("an OpenEnv server"):
     import openenv.core.env_server.http_server as http_server
@@ -237,18 +237,15 @@ def create_app(
     return app
 
 
-def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve until SIGINT or SIGTERM, which is raised again.
-
-    Raises SystemExit if the port is in use, and the errors of `configured`.
-    """
-    uvicorn.Server(configured(app, host, port)).run()
+def serve(app: Any, *, port: int = 8000) -> None:
+    """Serve until SIGINT or SIGTERM, which is raised again; SystemExit if the port is in use."""
+    server_at(app, port).run()
 
 
 @contextmanager
 def in_background(app: Any) -> Iterator[str]:
     """Serve in a thread on a free port, and yield the URL; EnvError if the server cannot start."""
-    server = uvicorn.Server(configured(app, "127.0.0.1", 0))
+    server = server_at(app, 0)
     thread = threading.Thread(target=server.run, name="openenv-server", daemon=True)
     thread.start()
     try:
@@ -263,11 +260,7 @@ def in_background(app: Any) -> Iterator[str]:
         thread.join()
 
 
-def configured(app: Any, host: str, port: int) -> Any:
-    """Return uvicorn's configuration; EnvConfigError unless `host` is a loopback address."""
-    if not is_loopback(host):
-        raise EnvConfigError(
-            f"host must be an address of this machine alone (127.0.0.1), got {shown(host)}: "
-            "OpenEnv has no tokens; other machines need a proxy that requires them"
-        )
-    return uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=MESSAGE_BYTES)
+def server_at(app: Any, port: int) -> uvicorn.Server:
+    """Return the server at a port of this machine alone: OpenEnv has no tokens."""
+    limits = {"log_level": "warning", "ws_max_size": MESSAGE_BYTES}
+    return uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, **limits))

@@ -21,7 +21,7 @@ from typing import Any
 from srl_envs import loading
 from srl_envs.errors import EnvError
 from srl_envs.validation import number_between, whole_number
-from srl_extensions.remote.errors import RemoteError
+from srl_extensions.remote.messages import RemoteError
 
 EXPIRY_INTERVAL = 1.0
 """Maximum number of seconds between two searches for expired sessions."""

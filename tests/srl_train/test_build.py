@@ -7,8 +7,7 @@ from transformers import AutoTokenizer
 
 from srl_agents.episode import from_json
 from srl_envs.games import coop_compete as coop_compete_v0
-from srl_extensions.remote.grpc_server import in_thread
-from srl_extensions.remote.settings import ServerSettings
+from srl_extensions.remote.grpc_server import ServerSettings, in_thread
 from srl_train.build import build_run
 from srl_train.cli import main
 from srl_train.config.run import EnvironmentConfig, RunConfig

@@ -15,8 +15,7 @@ from srl_envs import registry
 def everything():
     """A connection to a server that offers the whole catalogue."""
     from srl_extensions.remote import connect
-    from srl_extensions.remote.grpc_server import in_thread
-    from srl_extensions.remote.settings import ServerSettings
+    from srl_extensions.remote.grpc_server import ServerSettings, in_thread
 
     settings = ServerSettings(environments=registry.names())
     with in_thread(settings) as running, connect(running.address) as server:
@@ -26,8 +25,7 @@ def everything():
 @pytest.fixture
 def start():
     """Starts servers with their own settings, which end with the test."""
-    from srl_extensions.remote.grpc_server import in_thread
-    from srl_extensions.remote.settings import ServerSettings
+    from srl_extensions.remote.grpc_server import ServerSettings, in_thread
 
     with ExitStack() as ends:
 

@@ -15,7 +15,7 @@ from srl_envs import registry
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.vector.loop import SyncVectorGame
 from srl_extensions.remote import connect, remote
-from srl_extensions.remote.errors import RemoteError
+from srl_extensions.remote.messages import RemoteError
 
 
 def test_environments_share_a_connection(everything):

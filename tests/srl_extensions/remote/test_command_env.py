@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from srl_extensions.remote import connect
-from srl_extensions.remote.errors import RemoteError
+from srl_extensions.remote.messages import RemoteError
 from srl_train import cli
 
 

@@ -11,10 +11,8 @@ import pytest
 from srl_envs.errors import EnvConfigError
 from srl_extensions.remote import connect
 from srl_extensions.remote import environments_pb2 as pb
-from srl_extensions.remote.errors import RemoteError
-from srl_extensions.remote.grpc_server import in_thread
-from srl_extensions.remote.messages import pack, pack_actions
-from srl_extensions.remote.settings import ServerSettings
+from srl_extensions.remote.grpc_server import ServerSettings, in_thread
+from srl_extensions.remote.messages import RemoteError, pack, pack_actions
 from tests.srl_extensions.remote import misbehaving
 
 SERVICE = "/srl.env.v4.Environments"
@@ -76,7 +74,7 @@ def test_cancelled_step_is_finished_before_the_next_call(start):
         with pytest.raises(RemoteError, match="another call"):
             env.reset(seed=0)
         misbehaving.FREE.set()
-        [session] = running.service.sessions.open_sessions.values()
+        [session] = running.sessions.open_sessions.values()
         while not session.idle.is_set():
             time.sleep(0.01)
         assert len(env.reset(seed=0)[0]) == 4

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from srl_envs.env_checker import _equal as same
 from srl_envs.text import TextSpace
 from srl_extensions.remote import environments_pb2 as pb
-from srl_extensions.remote.errors import RemoteError
-from srl_extensions.remote.messages import from_space, pack, to_space, unpack
+from srl_extensions.remote.messages import RemoteError, from_space, pack, to_space, unpack
 
 PROTOCOL = Path(pb.__file__).parent
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from srl_envs import make
-from srl_extensions.remote.errors import RemoteError
+from srl_extensions.remote.messages import RemoteError
 from srl_extensions.remote.sessions import SessionLimits, Sessions
 from tests.srl_extensions.remote import misbehaving
 

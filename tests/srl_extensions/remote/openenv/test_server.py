@@ -17,7 +17,7 @@ from srl_envs import make
 from srl_envs.errors import EnvConfigError
 from srl_envs.records import encode, is_plain
 from srl_envs.text import TextEnv
-from srl_extensions.remote.openenv_server import ServedGame, configured, create_app, in_background
+from srl_extensions.remote.openenv_server import ServedGame, create_app, in_background, server_at
 
 WORDS = {
     "coop_compete_v0": {"num_agents": 3, "max_cycles": 6},
@@ -207,7 +207,5 @@ def test_unservable_environment_is_refused_before_serving(games, told):
         create_app(games)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::", ""])
-def test_public_host_is_refused(host):
-    with pytest.raises(EnvConfigError, match="this machine alone"):
-        configured(None, host, 8000)
+def test_other_machines_cannot_connect():
+    assert server_at(None, 8000).config.host == "127.0.0.1"
