@@ -32,13 +32,12 @@ from srl_agents.llm.model_folders import folder_for
 from srl_envs.validation import check_choice, whole_number
 from srl_extensions.vllm.backend import VLLMBackend
 from srl_extensions.vllm.client import VLLMClient
-from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 from srl_extensions.vllm.models import token_facts
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import PROBES, PROBING, ServedPublisher
 from srl_extensions.vllm.routing import RoutedTask
-from srl_extensions.vllm.server import logs_folder
+from srl_extensions.vllm.server import ServerSpec, logs_folder
 from srl_train.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -235,13 +234,7 @@ create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a UnifiedScheduler with `sharing` "priority", which raises the same errors.
-
-    Args:
-        base_port: Port of the first server, 1 to 65535.
-        num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
-        python: Interpreter of the environment with vLLM; by default the running one.
-    """
+    """Create a UnifiedScheduler with `sharing` "priority"; arguments and errors are the same."""
     return UnifiedScheduler(base_port, num_gpus, sharing="priority", python=python)
 
 
@@ -253,12 +246,11 @@ class DistributedLoRAScheduler(_Servers):
     manager has the new version. Adapters made later are not served.
 
     Args:
-        base_port: Port of the first server, 1 to 65535.
+        base_port, python: As in UnifiedScheduler.
         num_gpus: Number of servers, which share GPUs or the CPU if there are fewer; 0 is one on
             the CPU.
         manager: Manager whose base and current adapters are served; by default a new one of the
             default base on the CPU, with one adapter per server.
-        python: Interpreter of the environment with vLLM; by default the running one.
 
     Raises:
         EnvConfigError: An argument is invalid (a ValueError).

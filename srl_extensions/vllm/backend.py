@@ -44,13 +44,7 @@ class Served:
     name: str
 
 
-@dataclass(frozen=True)
-class _Versioned:
-    request: Request
-    served: Served
-    conversation: int | None
-
-
+_Versioned = tuple[Request, Served]
 _Answers = asyncio.Future[list[Sampled]]
 """Answers of one call."""
 
@@ -109,20 +103,13 @@ class VLLMBackend:
             await asyncio.sleep(PAUSE)
 
     async def complete(self, request: Request) -> Completion:
-        """Return the completion; concurrent requests with equal settings share calls.
-
-        Raises:
-            BackendError: If the context is empty or leaves no room for the longest answer, the
-                adapter or version is not served, the answer is invalid, or the call fails.
-        """
+        """Return the completion; concurrent requests with equal settings share calls."""
         check_room(request, self.positions, self.name)
         trie = None
         if request.answers is not None:
             trie = known_trie(request.answers, self.chat.end_of_turn)
         async with self._counted(request) as served:
-            answers, place = await self._batcher.submit(
-                _Versioned(request, served, request.conversation)
-            )
+            answers, place = await self._batcher.submit((request, served))
             sampled = (await asyncio.shield(answers))[place]
         check_vocabulary(sampled, self.vocabulary, served.name)
         return completion(sampled, request, trie, served.version)
@@ -151,8 +138,8 @@ class VLLMBackend:
 
     def _calls(self, batch: Sequence[_Versioned]) -> list[tuple[_Answers, int]]:
         groups: dict[Any, list[int]] = {}
-        for index, one in enumerate(batch):
-            alike = one.served, one.request.sampling, one.request.answers
+        for index, (request, served) in enumerate(batch):
+            alike = served, request.sampling, request.answers
             groups.setdefault(alike, []).append(index)
         places: dict[int, tuple[_Answers, int]] = {}
         for indices in groups.values():
@@ -165,7 +152,7 @@ class VLLMBackend:
         return [places[index] for index in range(len(batch))]
 
     async def _call(self, group: Sequence[_Versioned]) -> list[Sampled]:
-        first, served = group[0].request, group[0].served
+        first, served = group[0]
         answers, stop_ids = None, self.chat.stop_ids
         if first.answers is not None:
             answers = tuple((*answer, self.chat.end_of_turn) for answer in first.answers)
@@ -174,7 +161,7 @@ class VLLMBackend:
         async def call(client: VLLMClient) -> list[Sampled]:
             return await client.complete(
                 served.name,
-                [one.request.context for one in group],
+                [request.context for request, _ in group],
                 sampling=first.sampling,
                 max_tokens=first.longest,
                 stop_ids=stop_ids,
@@ -183,7 +170,7 @@ class VLLMBackend:
 
         task = RoutedTask(
             owner=first.adapter or self.name,
-            cost=sum(len(one.request.context) + first.longest for one in group),
+            cost=sum(len(request.context) + first.longest for request, _ in group),
             # The conversations of a group stay together on the server that caches them.
             prefix=None if first.conversation is None else (served.name, first.conversation),
         )

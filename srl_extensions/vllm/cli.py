@@ -35,11 +35,7 @@ def add_arguments(subparsers: Any) -> None:
 
 
 def models(args: argparse.Namespace) -> int:
-    """Run a configuration's servers, print their addresses, return 0 at Ctrl-C or SIGTERM.
-
-    Raises ConfigError for an invalid file or one without `backend.managed`, and ServingError if a
-    server does not start or fails too often.
-    """
+    """Run a configuration's servers, print their addresses, return 0 at Ctrl-C or SIGTERM."""
     from srl_train.config.yaml_file import load
 
     config = load(args.config, settings(args.overrides))

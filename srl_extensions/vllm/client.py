@@ -50,12 +50,7 @@ class VLLMClient:
     on failure, in particular ServerUnavailable if the server is unreachable or its engine dead.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        deadline: float = DEADLINE,
-    ) -> None:
+    def __init__(self, url: str, *, deadline: float = DEADLINE) -> None:
         """Create the client of the server at `url`, such as http://127.0.0.1:8000.
 
         The first request opens a connection. `deadline` is the time limit in seconds of a request
@@ -157,13 +152,7 @@ class VLLMClient:
         await self._run("post", "/resume")
 
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
-        """Request one token from `model`, in one attempt.
-
-        Raises:
-            ServerUnavailable: If the server takes no connection or its engine is dead.
-            BackendError: If the server does not complete a token within `seconds` (None: the
-                deadline of requests), or refuses the request (RejectedError).
-        """
+        """Request one token from `model`, in one attempt, within `seconds` (None: the deadline)."""
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
         limit = self._deadline if seconds is None else seconds

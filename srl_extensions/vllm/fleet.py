@@ -14,9 +14,8 @@ from srl_agents.errors import BackendError, ServingError
 from srl_agents.llm.backends import background_loop
 from srl_agents.llm.backends.network import RejectedError
 from srl_extensions.vllm.client import VLLMClient
-from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.routing import MAX_WAIT, Router
-from srl_extensions.vllm.server import ModelServer
+from srl_extensions.vllm.server import ModelServer, ServerSpec
 
 CONCURRENCY = 64
 """Open calls of each server, of up to 64 prompts each."""
@@ -59,18 +58,17 @@ class Fleet:
     def __init__(
         self,
         members: Sequence[Member],
-        concurrency: int,
-        deadline: float,
+        concurrency: int = CONCURRENCY,
         restarts: int = MAX_RESTARTS,
     ) -> None:
         """Start or check all members, wait until they are ready, and watch them.
 
-        `concurrency`, `deadline` and `restarts` are as in `managed` and `attached`. If a member
-        fails, the started ones are ended and its error is raised.
+        `concurrency` limits the open calls of each server. If a member fails, the started ones are
+        ended and its error is raised.
         """
         self.members = members
         self.routers: dict[str, Router[VLLMClient]] = {
-            member.base: Router(deadline) for member in members
+            member.base: Router(MAX_WAIT) for member in members
         }
         """Base -> router of its servers."""
         self._concurrency, self._restarts = concurrency, restarts
@@ -87,26 +85,17 @@ class Fleet:
             raise
 
     @classmethod
-    def managed(
-        cls,
-        specs: Sequence[ServerSpec],
-        *,
-        concurrency: int = CONCURRENCY,
-        deadline: float = MAX_WAIT,
-        restarts: int = MAX_RESTARTS,
-    ) -> Fleet:
+    def managed(cls, specs: Sequence[ServerSpec], *, restarts: int = MAX_RESTARTS) -> Fleet:
         """Start servers, wait until all are ready, and return their fleet.
 
-        `concurrency` limits the open calls of each server; `deadline` the seconds that a request
-        waits for a server, and then for its answer. After more than `restarts` failures of a
-        server, requests to its base fail and `check` raises. Raises ServingError if a server does
-        not become ready; all are ended then.
+        After more than `restarts` failures of a server, requests to its base fail and `check`
+        raises. Raises ServingError if a server does not become ready; all are ended then.
         """
         members = [
-            Member(VLLMClient(spec.url, deadline=deadline), spec.served_name, ModelServer(spec))
+            Member(VLLMClient(spec.url, deadline=MAX_WAIT), spec.served_name, ModelServer(spec))
             for spec in specs
         ]
-        return cls(members, concurrency, deadline, restarts)
+        return cls(members, restarts=restarts)
 
     @classmethod
     def attached(
@@ -114,22 +103,20 @@ class Fleet:
         urls: Mapping[str, Iterable[str]],
         *,
         concurrency: int = CONCURRENCY,
-        deadline: float = MAX_WAIT,
         restarts: int = MAX_RESTARTS,
     ) -> Fleet:
         """Return a fleet of running servers; `urls` is served name of a base -> addresses.
 
-        `concurrency` and `deadline` are those of `managed`. A server that fails is used again once
-        it answers, any number of times. If `restarts` is 0, requests to its base fail after its
-        first failure instead, and `check` raises ServingError. Raises BackendError if a server
-        completes no token.
+        A server that fails is used again once it answers, any number of times. If `restarts` is 0,
+        requests to its base fail after its first failure instead, and `check` raises ServingError.
+        Raises BackendError if a server completes no token.
         """
         members = [
-            Member(VLLMClient(url, deadline=deadline), base)
+            Member(VLLMClient(url, deadline=MAX_WAIT), base)
             for base, of_base in urls.items()
             for url in of_base
         ]
-        return cls(members, concurrency, deadline, restarts)
+        return cls(members, concurrency, restarts)
 
     def on_up(self, load: OnUp) -> None:
         """Register `load(base, client)`, awaited each time before a server is used again."""

@@ -24,13 +24,12 @@ from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.text_policy import turn_of
 from srl_agents.policy import AgentObservation
 from srl_extensions.vllm.backend import VLLMBackend
-from srl_extensions.vllm.command import ServerSpec, program
 from srl_extensions.vllm.config import ManagedServersConfig, VLLMBackendConfig
 from srl_extensions.vllm.fleet import CONCURRENCY, MAX_RESTARTS, Fleet
 from srl_extensions.vllm.placement import find_gpus, place
 from srl_extensions.vllm.publisher import ServedPublisher, write_weights
 from srl_extensions.vllm.routing import MAX_WAIT
-from srl_extensions.vllm.server import free_port, logs_folder
+from srl_extensions.vllm.server import ServerSpec, free_port, logs_folder, program
 from srl_train.adapters import adapter_base
 from srl_train.config.run import RunConfig
 from srl_train.errors import ConfigError
@@ -58,8 +57,7 @@ class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
     The constructor finds the served bases and creates a folder for weights. `start` starts or
-    attaches to the servers; `close` ends them and removes the folder. `logs` is as in
-    `open_fleet`. Raises ConfigError for an unusable backend.folder, and errors of `served_bases`.
+    attaches to the servers; `close` ends them and removes the folder.
     """
 
     def __init__(
@@ -86,7 +84,15 @@ class ServedModels:
         self._served = {name: BASE if models.adapters else name for name in self._shapes}
         """Name that is sampled -> its served base."""
         self._ends = ExitStack()
-        self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
+        place = self._backend.folder
+        try:
+            folder = TemporaryDirectory(prefix="published-", dir=place, ignore_cleanup_errors=True)
+        except OSError as error:
+            raise ConfigError(
+                f"backend.folder: no weights can be written to {place!r} ({error.strerror}); "
+                "allowed: an existing folder with the permission to write"
+            ) from error
+        self._folder = Path(self._ends.enter_context(folder))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
         """Start or attach to the servers, and set `facts` and `check` (`Fleet.check`).
@@ -214,14 +220,7 @@ def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor:
 
 
 def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load the models to train, start or attach to servers, and return the Samplers.
-
-    Raises:
-        ConfigError: For a missing interpreter, an unusable `backend.folder`, or adapters that
-            have several bases.
-        ServingError: If a server cannot be started, or GPUs are missing.
-        BackendError: If a model cannot be loaded, or a running server completes no token.
-    """
+    """Load the models to train, start or attach to servers, and return the Samplers."""
     make_env = start.make_env
     served = ServedModels(config, make_env, start.logs)
     with ExitStack() as ends:
@@ -235,17 +234,6 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
         backends = served.backends()
         publisher = served.open_publisher({one.base: one for one in backends.values()})
         return Samplers(modules, backends, publisher, ends.pop_all().close)
-
-
-def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
-    """Create a temporary folder in `folder` (None: the system's); ConfigError if impossible."""
-    try:
-        return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise ConfigError(
-            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}); allowed: "
-            "an existing folder with the permission to write"
-        ) from error
 
 
 def section_of(config: RunConfig) -> VLLMBackendConfig:
@@ -280,8 +268,7 @@ def served_bases(
 
     Weights are a folder or hub name. The first mapping includes `frozen` (name -> base). For
     'tiny', a variant that vLLM can serve is written to the cache. Adapters share the served base
-    BASE; a whole model has its own, of its name. Raises ConfigError for `managed` servers as
-    `check_python`, or if adapters have several bases, and BackendError for an unreadable adapter.
+    BASE; a whole model has its own, of its name.
     """
     models, managed = config.models, section_of(config).managed
     if managed is not None:

@@ -9,9 +9,8 @@ import socket
 import pytest
 
 from srl_extensions.vllm import client, fleet
-from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
-from srl_extensions.vllm.server import ModelServer
+from srl_extensions.vllm.server import ModelServer, ServerSpec
 from tests.servers.vllm_program import interpreter
 from tests.servers.vllm_stub import stub_server
 from tests.srl_agents.llm.conftest import one_thread  # noqa: F401
@@ -70,8 +69,7 @@ def new_fleet():
     made = []
 
     def make(*specs, **settings):
-        common = {"concurrency": 4, "deadline": 30.0}
-        made.append(Fleet.managed(specs, **(common | settings)))
+        made.append(Fleet.managed(specs, **settings))
         return made[-1]
 
     yield make

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_extensions.vllm.command import PLUGINS, ServerSpec, arguments, environment
+from srl_extensions.vllm.server import PLUGINS, ServerSpec, arguments, environment
 
 CPU = ServerSpec(
     model="/models/base", served_name="base", port=8001, log_folder=Path("logs"), python="python3"

@@ -20,7 +20,7 @@ from tests.srl_extensions.vllm.test_server import engine_of, gone, until
 
 
 def attached(urls, **settings):
-    return Fleet.attached(urls, **({"concurrency": 4, "deadline": 30.0} | settings))
+    return Fleet.attached(urls, **({"concurrency": 4} | settings))
 
 
 def send(fleet, requests=1, base="base"):
@@ -181,6 +181,7 @@ def test_close_fails_requests_that_wait_for_a_server(new_server):
             waiting.result(20)
 
 
-def test_an_unreachable_server_is_reported():
+def test_an_unreachable_server_is_reported(monkeypatch):
+    monkeypatch.setattr("srl_extensions.vllm.fleet.MAX_WAIT", 1.0)
     with pytest.raises(BackendError, match=r"127\.0\.0\.1"):
-        attached({"base": [f"http://127.0.0.1:{any_port()}"]}, deadline=1.0)
+        attached({"base": [f"http://127.0.0.1:{any_port()}"]})

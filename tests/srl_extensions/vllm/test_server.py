@@ -87,7 +87,7 @@ def test_no_process_is_left_after_a_kill(spec, victim):
     made = spec()
     program = (
         "import json, pathlib, sys, time\n"
-        "from srl_extensions.vllm.command import ServerSpec\n"
+        "from srl_extensions.vllm.server import ServerSpec\n"
         "from srl_extensions.vllm.server import ModelServer\n"
         "given = json.loads(sys.argv[1])\n"
         "given['log_folder'] = pathlib.Path(given['log_folder'])\n"

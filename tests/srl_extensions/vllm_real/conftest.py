@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from srl_envs import coop_compete_v0
-from srl_extensions.vllm.command import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
+from srl_extensions.vllm.server import ServerSpec
 
 HERE = f"{Path(__file__).parent}/"
 PYTHON = Path(__file__).parents[3] / ".venv-vllm/bin/python"
@@ -78,7 +78,7 @@ def server_spec(model_folder, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def fleet(server_spec):
-    with Fleet.managed([server_spec], concurrency=16, deadline=300.0) as fleet:
+    with Fleet.managed([server_spec]) as fleet:
         yield fleet
 
 

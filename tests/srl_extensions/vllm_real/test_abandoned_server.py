@@ -13,13 +13,11 @@ from tests.srl_extensions.vllm_real.process_groups import group
 
 PARENT = """
 import json, pathlib, sys, time
-from srl_extensions.vllm.command import ServerSpec
+from srl_extensions.vllm.server import ServerSpec
 from srl_extensions.vllm.fleet import Fleet
 spec = json.loads(sys.argv[1])
 spec["log_folder"] = pathlib.Path(spec["log_folder"])
-fleet = Fleet.managed(
-    [ServerSpec(**spec)], concurrency=1, deadline=60.0
-)
+fleet = Fleet.managed([ServerSpec(**spec)])
 print(fleet.members[0].server.process.pid, flush=True)
 time.sleep(600)
 """

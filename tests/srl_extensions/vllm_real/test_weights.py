@@ -55,7 +55,7 @@ def apart(model, endpoint, name=BASE):
 def test_update_of_each_kind_of_parameter_arrives(server_spec, model_folder, tmp_path):
     # Servers of whole models have no adapters, and compute with other copies of the weights.
     alone = replace(server_spec, adapter_slots=0, port=unused_port())
-    with Fleet.managed([alone], concurrency=4, deadline=300.0) as fleet:
+    with Fleet.managed([alone]) as fleet:
         [endpoint] = fleet.clients(BASE)
         _check_each_kind(endpoint, model_folder, tmp_path)
 
