@@ -32,12 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay an episode, write --out if given, print a line, and return 0.
-
-    Raises EpisodeError for an episode that is missing, untrusted or not reproduced, and
-    EnvConfigError if its environment cannot be constructed. For --out, raises ConfigError unless
-    FILE ends in .html, and the errors of `write_html`.
-    """
+    """Replay an episode, write --out if given, print a line, and return 0."""
     path, out = args.episodes, args.out
     if path.is_dir():
         path = max((path / "episodes").glob("round_*.jsonl"), default=path / "episodes")

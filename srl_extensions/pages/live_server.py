@@ -25,6 +25,10 @@ with needed_by("the live page"):
     from uvicorn import Config, Server
 
 MOST_CONNECTIONS = 64
+FOREIGN = (
+    "The request's Host is not a name of this server, or its Origin is another site. "
+    "Use the address of the server, or allow its name: srl watch --name NAME\n"
+)
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -86,7 +90,9 @@ def server(folders: Sequence[Path], *, port: int = 0, names: Sequence[str] = ())
         return Response(content, media_type="application/json", headers=headers)
 
     async def guard(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        answer = refusal(request, names) or await call_next(request)
+        answer: Response = PlainTextResponse(FOREIGN, 421)
+        if is_own_request(request.headers.get("host", ""), request.headers.get("origin"), names):
+            answer = await call_next(request)
         answer.headers.update(HEADERS)
         return answer
 
@@ -102,17 +108,3 @@ def server(folders: Sequence[Path], *, port: int = 0, names: Sequence[str] = ())
         app, host="127.0.0.1", port=port, log_level="error", access_log=False, server_header=False,
         ws="none", timeout_graceful_shutdown=1, limit_concurrency=MOST_CONNECTIONS,
     ))  # fmt: skip
-
-
-def refusal(request: Request, names: Sequence[str]) -> Response | None:
-    """Return the answer (status 421) to a refused request, or None if it is allowed.
-
-    Host must be localhost, an IP address or one of `names`; Origin, if sent, must equal Host.
-    """
-    host = request.headers.get("host", "")
-    if is_own_request(host, request.headers.get("origin"), names):
-        return None
-    return PlainTextResponse(
-        "The request's Host is not a name of this server, or its Origin is another site. "
-        "Use the address of the server, or allow its name: srl watch --name NAME\n", 421,
-    )  # fmt: skip

@@ -9,20 +9,22 @@ from pathlib import Path
 from srl_agents.episode import read_jsonl
 from srl_agents.errors import EpisodeError
 from srl_envs.errors import UntrustedError
-from srl_extensions.pages import figures
 from srl_extensions.pages.document import (
     Block,
     Card,
     Cards,
     Document,
+    Figure,
+    Line,
     Notes,
     PageSection,
+    Panel,
     Table,
     Text,
     table,
     write_page,
 )
-from srl_extensions.pages.run_folder import RecordedRun, edges, load
+from srl_extensions.pages.run_folder import RecordedRun, edges, load, number_at
 from srl_extensions.pages.transcript import transcript, view_of
 from srl_train.metrics.tables import MISSING, number, share
 
@@ -45,6 +47,13 @@ UPDATES = (
     "update are skipped. Staleness: number of updates of the model since a sample was drawn."
 )
 
+NOT_DRAWN = frozenset(
+    {"raw_reward", "raw_return", "shaped_return", "parse_failures", "cooperation_rate",
+     "updated", "updates", "weight_change", "samples", "steps_left_out"}
+)  # fmt: skip
+"""Keys of a model's row that are not drawn as training metrics."""
+SHARES = frozenset({"clip_ratio", "frac_reward_zero_std"})
+"""Training metrics that are drawn in percent."""
 FOR_THE_OPTIMUM = ("cooperative", "hierarchical")
 """Modes that train for the mean of all rewards, which the optimum maximizes."""
 SIGNIFICANT = 2.0
@@ -85,16 +94,17 @@ def report(
     """
     returns = {"raw_return": "Raw return per episode", "shaped_return": "Shaped return per episode"}
     shares = {"cooperation_rate": "Cooperation rate", "parse_failures": "Parse failures"}
-    rates = figures.per_model(run, shares, percent=True)
+    rates = charts_by_model(run, shares, percent=True)
+    tables = [one for one in [_evaluations(run)] if one.rows]
     models: list[Block] = [_performance(run), Text(PERFORMANCE)] if run.models else []
     settings: list[Block] = [Text(run.config_text, "listing")] if run.config_text else []
     sections = [
-        PageSection("Training on data", figures.figure(figures.stages(run), LOSSES)),
-        PageSection("Reward", _reward(run)),
-        PageSection("Models", [*figures.figure(figures.per_model(run, returns)), *models]),
-        PageSection("Cooperation and parse failures", figures.figure(rates)),
-        PageSection("Updates", figures.figure(figures.updates(run), UPDATES)),
-        PageSection("Training metrics", figures.figure(figures.learning(run))),
+        PageSection("Training on data", figure(stage_charts(run), LOSSES)),
+        PageSection("Reward", [*figure(reward_charts(run), REWARDS), *tables]),
+        PageSection("Models", [*figure(charts_by_model(run, returns)), *models]),
+        PageSection("Cooperation and parse failures", figure(rates)),
+        PageSection("Updates", figure(update_charts(run), UPDATES)),
+        PageSection("Training metrics", figure(metric_charts(run))),
         PageSection("Sample episodes", samples),
         PageSection("Configuration", settings),
     ]
@@ -148,25 +158,7 @@ def _samples(run: RecordedRun, trusted: bool) -> list[Block]:
     return found
 
 
-def _reward(run: RecordedRun) -> list[Block]:
-    evaluations = _evaluations(run)
-    charts = figures.figure(figures.reward(run), REWARDS)
-    return [*charts, evaluations] if evaluations.rows else charts
-
-
 # Headline
-
-
-def ends(run: RecordedRun, key: str) -> tuple[float, float]:
-    """Return the environment metric `key` at the start and the end of training; NaN if missing.
-
-    The numbers are those of the evaluations before and after training if both have `key`, else the
-    means over the first and the last tenth of the rounds.
-    """
-    before, after = run.evaluated("before", key), run.evaluated("after", key)
-    if math.isfinite(before) and math.isfinite(after):
-        return before, after
-    return run.edges(key)
 
 
 def cards(run: RecordedRun) -> list[Card]:
@@ -203,7 +195,9 @@ def cards(run: RecordedRun) -> list[Card]:
 
 
 def _change(run: RecordedRun, key: str, written: Callable[[float], str]) -> str:
-    both = ends(run, key)
+    both = run.evaluated("before", key), run.evaluated("after", key)
+    if not all(map(math.isfinite, both)):
+        both = run.edges(key)
     return " → ".join(map(written, both)) if any(map(math.isfinite, both)) else MISSING
 
 
@@ -246,3 +240,88 @@ def _table_of(title: str, kind: str, names: Sequence[str], columns: Mapping[str,
         cells = [of(name) for of in columns.values()]
         rows.append((name, *(cell if isinstance(cell, str) else number(cell) for cell in cells)))
     return table([kind, *columns], rows, title)
+
+
+# Charts
+
+
+def stage_charts(run: RecordedRun) -> list[Panel]:
+    """Return a chart per stage of the loss at each optimizer step, with a line per model."""
+    panels = []
+    for stage, rows in run.stages.items():
+        losses = []
+        for model in run.models:
+            lists = [row["models"].get(model, {}).get("losses") for row in rows]
+            values = [number_at(loss) for found in lists if isinstance(found, list)
+                      for loss in found]  # fmt: skip
+            losses.append(Line(model, range(1, len(values) + 1), values))
+        panels.append(Panel(f"{stage.upper()} loss", losses, across="step"))
+    return panels
+
+
+def reward_charts(run: RecordedRun) -> list[Panel]:
+    """Return charts of raw reward with its baselines, shaped reward, success rate and wins."""
+
+    def line(key: str, label: str) -> list[Line]:
+        return [Line(label, run.rounds, run.series("environment", key))]
+
+    wins = [
+        Line(name, run.rounds, [0.0 if math.isnan(count) else count for count in counts])
+        for name in sorted(run.names("environment", "winners"))
+        for counts in [run.series("environment", "winners", name)]
+    ]
+    guides = list(run.baselines.items())
+    return [
+        Panel("Raw reward per agent and step", line("raw_reward", "raw reward"), guides),
+        Panel("Shaped reward per agent and step", line("shaped_reward", "shaped reward")),
+        Panel("Success rate", line("success", "successful agents"), percent=True),
+        Panel("Episodes won per round", wins),
+    ]
+
+
+def charts_by_model(
+    run: RecordedRun, titles: Mapping[str, str], percent: bool = False
+) -> list[Panel]:
+    """Return a panel per key of `titles` (key of a model's row -> title), a line per model."""
+    return [Panel(title, _of_models(run, key), percent=percent) for key, title in titles.items()]
+
+
+def update_charts(run: RecordedRun) -> list[Panel]:
+    """Return charts of weight changes (in rounds with an update) and sample staleness, by model."""
+    changes = []
+    for line in _of_models(run, "weight_change"):
+        # Rounds without an update are left out, so that lines connect the updates.
+        points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if 0 < y < math.inf]
+        changes.append(Line(line.label, [x for x, _ in points], [y for _, y in points]))
+    return [
+        Panel("Weight change per update (L2 norm)", changes),
+        Panel("Mean staleness of the samples", _of_models(run, "staleness", "mean")),
+    ]
+
+
+def metric_charts(run: RecordedRun) -> list[Panel]:
+    """Return a chart of each training metric and of each value of the reward mode's state.
+
+    A metric is a key of the models' rows that is not in NOT_DRAWN, with a line per model.
+    """
+    names = dict.fromkeys(key for model in run.models for key in run.names("models", model))
+    metrics = [
+        Panel(name, _of_models(run, name), percent=name in SHARES)
+        for name in names
+        if name not in NOT_DRAWN
+    ]
+    state = [
+        Panel(f"State of the mode: {key}", [Line(key, run.rounds, run.series("mode_state", key))])
+        for key in run.names("mode_state")
+    ]
+    return [*metrics, *state]
+
+
+def figure(panels: Sequence[Panel], caption: str = "") -> list[Block]:
+    """Return [figure] of the panels that have a finite value, or [] without any."""
+    found = [one for one in panels if any(math.isfinite(y) for line in one.lines for y in line.y)]
+    return [Figure(found, caption)] if found else []
+
+
+def _of_models(run: RecordedRun, *keys: str) -> list[Line]:
+    return [Line(model, run.rounds, run.series("models", model, *keys)) for model in run.models]
