@@ -304,8 +304,7 @@ class TaskEnv(FreeTextGame):
         attempt_penalty: Penalty of every turn after the first, 0 to 1; by default, that of the
             task.
         max_cycles: Number of turns; by default, the task's `attempts`.
-        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
-        render_mode: "human", "ansi" or None.
+        obs_mode, render_mode: As in FreeTextGame.
 
     Raises:
         EnvConfigError: An argument is invalid, or `problem(problem_seed)` fails.

@@ -147,8 +147,7 @@ class DebateEnv(FreeTextGame):
         history: Number of past rounds in the observation, by default all.
             Beyond HISTORY_LENGTH characters, the oldest speeches are omitted.
         max_cycles: Largest number of turns, by default `debate_rounds`.
-        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
-        render_mode: "human", "ansi" or None.
+        obs_mode, render_mode: As in FreeTextGame.
 
     Raises:
         EnvConfigError: An argument is invalid, or no motion is of the split.

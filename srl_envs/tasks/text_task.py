@@ -80,8 +80,7 @@ class TextTask(FreeTextGame):
         num_agents: Number of agents.
         same_row: True if all agents receive the same row.
         max_cycles: Maximum number of turns; by default 1, or MOST_TURNS with `respond` or `tools`.
-        obs_mode: "llm", "dict" or "vector"; see FreeTextGame.
-        render_mode: "human", "ansi" or None.
+        obs_mode, render_mode: As in FreeTextGame.
 
     Raises:
         EnvConfigError: An argument is invalid, no prompt is of the split, or the prompt of a row is

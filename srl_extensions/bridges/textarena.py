@@ -54,8 +54,7 @@ class TextArenaGame(FreeTextGame):
         num_players: Number of players; by default, the first of 2, 1, 3, 4, 5, 6 that is accepted.
         max_cycles: Number of steps after which an episode is truncated.
         settings: Keyword arguments of TextArena's environment, such as {"max_rounds": 3}.
-        obs_mode: "vector", "dict" or "llm", as in FreeTextGame.
-        render_mode: "human", "ansi" or None.
+        obs_mode, render_mode: As in FreeTextGame.
 
     Raises:
         EnvConfigError: The game is unknown or cannot be started, or an argument is invalid.

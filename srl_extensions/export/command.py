@@ -60,8 +60,7 @@ def export(
     """Write the model `name` of a player, and its tokenizer, to a new folder, atomically.
 
     `name` is a key of `player.sources`. With `merge`, an adapter is merged into its base; `trusted`
-    permits importing code that a checkpoint's configuration names. Raises ConfigError if the folder
-    is not empty or cannot be written, or there is no adapter to merge, and errors of loading.
+    permits importing code that a checkpoint's configuration names.
     """
     # These imports take seconds.
     from peft import PeftModel

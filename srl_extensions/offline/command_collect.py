@@ -41,11 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write the selected ones to --out, print counts, and return 0.
-
-    Raises ConfigError for invalid arguments or an unwritable --out, RolloutError if all episodes
-    failed, DataError if --top-fraction has nothing to compare, and the errors of `build_policies`.
-    """
+    """Play episodes, write the selected ones to --out, print counts, and return 0."""
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl

@@ -45,10 +45,6 @@ class Stage:
     the block ends, `run.stages.open` is the stage. The end restores the models' forward
     methods. It appends the report to `run.stages.reports`, or sets `run.stages.saved` if passes
     are left.
-
-    Raises DataError if samples are invalid, too long or missing, ConfigError if players, optimizer
-    or schedule cannot be built, TrainingError if too many episodes failed, and CheckpointError if
-    the saved state does not fit.
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:

@@ -48,8 +48,7 @@ def with_gains(
     with the default action instead. If `alternatives` is not None, the mean over all legal actions,
     the recorded one included, is subtracted instead. At most `alternatives` others are replayed,
     drawn with `rng`. Gains are 0 for agents not in `agents`, without a query of the policy, and
-    without another action. `game_of` builds the trajectories of an episode. Raises TrainingError if
-    a replay fails or differs from the record.
+    without another action. `game_of` builds the trajectories of an episode.
     """
     watched, replayed_steps = Watched(env), 0
 
@@ -103,7 +102,7 @@ def difference(section: Any, discount: float, scale: str) -> CreditScheme:
     D_t = G_t - G_t(default) (Wolpert and Tumer 2002): the shaped reward-to-go of the episode, minus
     that of its replay with the environment's default action at step t. Requires `Trajectory.gains`,
     which are discounted. Divides by the standard deviation of all steps of the agent in the group,
-    plus 1e-4, unless `scale` is "none". `section` and `discount` are unused.
+    plus 1e-4, unless `scale` is "none".
     """
     return per_agent(
         lambda group, agent, roles: normalize_steps(
@@ -118,7 +117,7 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
     A_t = (G_t - mean over a' of G_t(a')) / (root mean square + 1e-4): the counterfactual advantage
     of COMA (Foerster et al. 2018, eq. 4) with equal weights for all actions, and replays instead of
     a critic. The root mean square is over all steps of the agent in the group; `scale` "none"
-    disables the division. Requires `Trajectory.gains`; `section` and `discount` are unused.
+    disables the division. Requires `Trajectory.gains`.
     """
 
     def scaled(group: Group, agent: str, roles: AgentRoles) -> list[list[float]]:
@@ -133,17 +132,18 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return a Credit with `scheme` that computes `Trajectory.gains` by replays of each round.
-
-    Resets `env`. Raises ConfigError if `env` cannot be copied, or an action space is not Discrete.
-    """
+    """Return a Credit with `scheme` that computes `Trajectory.gains` by replays of each round."""
     setting = f"credit.name: got {config.credit.name!r}"
     if any(not isinstance(env.action_space(agent), Discrete) for agent in env.possible_agents):
         raise ConfigError(
             f"{setting}, which tries other actions, but the actions of {env.metadata['name']} are "
             "not Discrete; use agent_turn"
         )
-    check_copies(setting, env)
+    env.reset(seed=0)
+    try:
+        copied(env)
+    except EnvError as error:
+        raise ConfigError(f"{setting}, and {error}; use agent_turn") from error
     section = config.credit
     alternatives = section.alternatives if isinstance(section, CounterfactualCredit) else None
 
@@ -163,12 +163,3 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
             )
 
     return Credit(scheme, replays)
-
-
-def check_copies(setting: str, env: Any) -> None:
-    """Reset `env`; raise ConfigError, which begins with `setting`, if `env` cannot be copied."""
-    env.reset(seed=0)
-    try:
-        copied(env)
-    except EnvError as error:
-        raise ConfigError(f"{setting}, and {error}; use agent_turn") from error

@@ -67,7 +67,6 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a run of TensorBoard in `folder`/tensorboard, or `config.directory`/`name` if set.
 
     Existing records of `step` and later steps are hidden; `run_id` and `settings` are unused.
-    Raises TrackerError if `step` is 0 and `config.directory`/`name` already contains events.
     """
     from accelerate.tracking import TensorBoardTracker
 

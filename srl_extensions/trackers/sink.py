@@ -53,7 +53,7 @@ def open_sink(config: RunConfig, folder: Path, step: int) -> TrackerSink | None:
     """Open the configured trackers; return None if there are none.
 
     `step` is the number of complete passes and rounds. 0 starts new runs, else runs recorded in
-    `folder`/trackers.json continue. Raises TrackerError as TrackerSink does.
+    `folder`/trackers.json continue.
     """
     if not config.logging.trackers:
         return None
@@ -78,7 +78,6 @@ class TrackerSink:
         """Open all trackers, with the run ids of trackers.json unless `opening.step` is 0.
 
         Steps count the passes of all stages (`passes`: stage -> number), then the `rounds`.
-        Raises TrackerError if a tracker cannot be opened, or trackers.json not read or written.
         """
         self._passes, self._rounds = passes, rounds
         self._path = opening.folder / FILE

@@ -50,11 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(args: argparse.Namespace, rest: Sequence[str]) -> int:
-    """Train as the YAML file `args.config` describes, print the results and return 0.
-
-    `args.resume` is the folder of a checkpoint to continue from, in its run's folder, or None.
-    `args.output`, unless None, replaces the run's folder. `rest` is ignored.
-    """
+    """Train as the YAML file `args.config` describes, print the results and return 0."""
     from mrlm.config import load_config
 
     config = load_config(args.config)

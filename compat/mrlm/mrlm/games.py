@@ -30,8 +30,7 @@ class WrittenGame(FreeTextGame):
 
     Args:
         environment: Environment that is copied.
-        obs_mode: "vector", "dict" or "llm"; see FreeTextGame.
-        render_mode: "human", "ansi" or None.
+        obs_mode, render_mode: As in FreeTextGame.
 
     Raises:
         EnvError: Raised by `step`, if the environment's result is not (Observation, Reward).
