@@ -98,7 +98,10 @@ class GameEnv(vf.Env[GameEnvConfig]):
     taskset: GameTaskset
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """Play a task; record `episode_return` and `unreadable_answers` in the player's trace."""
+        """Play a task; record `episode_return` and `unreadable_answers` in the player's trace.
+
+        Raises PolicyError without a partner, RolloutError for a failed episode.
+        """
         # The game comes from the taskset, not from the task, because task data may be untrusted.
         game: FocalGame = self.taskset.game
         make = partial(game.make, trusted=True)

@@ -53,7 +53,10 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """Play the episode of a row of `focal_game.rows`; return tokens, answer mask and reward."""
+        """Play the episode of a row of `focal_game.rows`; return tokens, answer mask and reward.
+
+        Raises RolloutError without a sample, and errors of `play_focal`.
+        """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}
 

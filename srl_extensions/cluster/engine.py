@@ -211,6 +211,8 @@ def ray_parts(
 
     `server_logs` is the servers' log folder (None: in the cache). Of `settings`, only `make_env` is
     used; `matchmaking` and `models` are unused. An error ends everything that was started.
+
+    Raises ConfigError, ServingError, BackendError, and errors of the actors.
     """
     engine, make_env = config.engine, settings.make_env
     assert isinstance(engine, RayEngineConfig)

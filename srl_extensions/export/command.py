@@ -60,7 +60,8 @@ def export(
     """Write the model `name` of a player, and its tokenizer, to a new folder, atomically.
 
     `name` is a key of `player.sources`. With `merge`, an adapter is merged into its base; `trusted`
-    permits importing code that a checkpoint's configuration names.
+    permits importing code that a checkpoint's configuration names. Raises ConfigError if the folder
+    or --merge is not possible.
     """
     # These imports take seconds.
     from peft import PeftModel

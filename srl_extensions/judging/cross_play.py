@@ -203,7 +203,7 @@ def _winner(
 def results(
     arena: Arena, games: Sequence[PairGame], players: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """Compute the results of all games of an arena.
+    """Compute the results of all games of an arena; errors as `rankings`.
 
     Args:
         arena: Arena of the games.
@@ -276,7 +276,8 @@ def rankings(
     "mean_return" is the mean return with all other players, "won" the share of games won against
     them that name a winner (a draw is half a win; None without any). The others are based on the
     row's return minus the column's: "alpha_rank" and "nash_weight" are its probabilities, and
-    "nash_value" is half its mean lead over players drawn by "nash_weight".
+    "nash_value" is half its mean lead over players drawn by "nash_weight". Errors are those of
+    `nash_average`.
     """
     shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
     others = (payoffs_NN.sum(axis=1) - payoffs_NN.diagonal()) / (len(players) - 1)
@@ -303,7 +304,7 @@ def alpha_rank(payoffs_NN: ArrayLike) -> Floats:
 
     `payoffs_NN` are payoffs of the row's player against the column's. The method has one population
     with local selection, near the limit of strong selection: a worse mutant wins in 1 % of cases.
-    Only the order of two payoffs counts (Omidshafiei et al. 2019).
+    Only the order of two payoffs counts (Omidshafiei et al. 2019). Errors as in `square`.
     """
     payoffs = square(payoffs_NN)
     lead = margins(payoffs).T  # [resident, mutant]

@@ -188,6 +188,7 @@ def play_scenario(
 
     `focal` and `background` are as in `score`. The recorded names of the background policies are
     those of the scenario. `runner` limits and records the episodes, including failed ones.
+    Errors are those of `score` and `runner.play`.
     """
     team = list(focal) if isinstance(focal, Sequence) and not isinstance(focal, str) else [focal]
     if not team:
@@ -345,7 +346,8 @@ def solved(
     An episode is solved if `success` in the agent's last info is true; false if missing.
     Episodes of `played` with the same seed are samples of one start. Failed ones do not count.
     `seed` is that of the bootstrap. `pass_at` are values of k for pass@k, by default 1 and the
-    least number of samples of a start, failed ones included.
+    least number of samples of a start, failed ones included. Raise ValueError without complete
+    episodes.
     """
     starts: dict[int, list[Episode]] = {}
     for episode in played:

@@ -45,6 +45,9 @@ class Stage:
     the block ends, `run.stages.open` is the stage. The end restores the models' forward
     methods. It appends the report to `run.stages.reports`, or sets `run.stages.saved` if passes
     are left.
+
+    Raises DataError for samples, ConfigError for players and learners, TrainingError for failed
+    episodes and CheckpointError for a saved state that are not usable.
     """
 
     def __init__(self, run: Run, name: str, folder: Path) -> None:

@@ -48,7 +48,8 @@ def with_gains(
     with the default action instead. If `alternatives` is not None, the mean over all legal actions,
     the recorded one included, is subtracted instead. At most `alternatives` others are replayed,
     drawn with `rng`. Gains are 0 for agents not in `agents`, without a query of the policy, and
-    without another action. `game_of` builds the trajectories of an episode.
+    without another action. `game_of` builds the trajectories of an episode. Raises TrainingError if
+    a replay fails.
     """
     watched, replayed_steps = Watched(env), 0
 
@@ -132,7 +133,10 @@ def counterfactual(section: Any, discount: float, scale: str) -> CreditScheme:
 
 
 def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
-    """Return a Credit with `scheme` that computes `Trajectory.gains` by replays of each round."""
+    """Return a Credit with `scheme` that computes `Trajectory.gains` by replays of each round.
+
+    Resets `env`. Raises ConfigError without Discrete actions or copies of `env`.
+    """
     setting = f"credit.name: got {config.credit.name!r}"
     if any(not isinstance(env.action_space(agent), Discrete) for agent in env.possible_agents):
         raise ConfigError(

@@ -67,6 +67,7 @@ def tensorboard_run(opening: Opening) -> TrackerRun:
     """Open a run of TensorBoard in `folder`/tensorboard, or `config.directory`/`name` if set.
 
     Existing records of `step` and later steps are hidden; `run_id` and `settings` are unused.
+    Raises TrackerError for events of another run.
     """
     from accelerate.tracking import TensorBoardTracker
 

@@ -78,6 +78,7 @@ class TrackerSink:
         """Open all trackers, with the run ids of trackers.json unless `opening.step` is 0.
 
         Steps count the passes of all stages (`passes`: stage -> number), then the `rounds`.
+        Raises TrackerError if this fails.
         """
         self._passes, self._rounds = passes, rounds
         self._path = opening.folder / FILE

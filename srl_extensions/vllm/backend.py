@@ -103,7 +103,10 @@ class VLLMBackend:
             await asyncio.sleep(PAUSE)
 
     async def complete(self, request: Request) -> Completion:
-        """Return the completion; concurrent requests with equal settings share calls."""
+        """Return the completion; concurrent requests with equal settings share calls.
+
+        Raises BackendError if the request does not fit or the call fails.
+        """
         check_room(request, self.positions, self.name)
         trie = None
         if request.answers is not None:

@@ -152,7 +152,10 @@ class VLLMClient:
         await self._run("post", "/resume")
 
     async def check_ready(self, model: str, seconds: float | None = None) -> None:
-        """Request one token from `model`, in one attempt, within `seconds` (None: the deadline)."""
+        """Request one token from `model`, in one attempt, within `seconds` (None: the deadline).
+
+        Raises ServerUnavailable or BackendError; RejectedError for a refusal.
+        """
         body = {"model": model, "prompt": [0], "max_tokens": 1, "logprobs": 0,
                 "return_token_ids": True, "ignore_eos": True}  # fmt: skip
         limit = self._deadline if seconds is None else seconds

@@ -57,7 +57,8 @@ class ServedModels:
     """Models of a run that sample in servers: their served bases, fleet and publisher.
 
     The constructor finds the served bases and creates a folder for weights. `start` starts or
-    attaches to the servers; `close` ends them and removes the folder.
+    attaches to the servers; `close` ends them and removes the folder. Errors are those of
+    `served_bases`, and ConfigError for backend.folder.
     """
 
     def __init__(
@@ -220,7 +221,10 @@ def _write(module: Any, backend: Any, make_env: Any, *arguments: Any) -> Tensor:
 
 
 def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
-    """Load the models to train, start or attach to servers, and return the Samplers."""
+    """Load the models to train, start or attach to servers, and return the Samplers.
+
+    Raises ConfigError, ServingError or BackendError for a part that cannot be used.
+    """
     make_env = start.make_env
     served = ServedModels(config, make_env, start.logs)
     with ExitStack() as ends:
@@ -268,7 +272,7 @@ def served_bases(
 
     Weights are a folder or hub name. The first mapping includes `frozen` (name -> base). For
     'tiny', a variant that vLLM can serve is written to the cache. Adapters share the served base
-    BASE; a whole model has its own, of its name.
+    BASE; a whole model has its own, of its name. Raises ConfigError or BackendError for these.
     """
     models, managed = config.models, section_of(config).managed
     if managed is not None:
