@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LLMEnvironment:
-    """Conversation with a language model: `step` sends a message and observes the answer.
+    """Conversation with a language model, observed as a whole after each message and answer.
 
     Args:
         model: PreTrainedModel. Trainers train this object in SERVER mode.
