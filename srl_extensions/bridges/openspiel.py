@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from operator import sub
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +42,27 @@ PLAYOUTS = 20
 """Number of random episodes from which the names of actions are collected."""
 MOST_MOVES = 500
 """Maximum number of moves of each of these episodes."""
-MOST_KNOWN = 256  # observations that are kept; small games repeat them
+MOST_KNOWN = 256  # positions that are kept; small games repeat them
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Position of a game with its properties, which are computed once. It is never changed."""
+
+    position: pyspiel.State
+    outcomes: Sequence[int] = ()
+    """Chance outcomes. All but `edges` is empty at a chance node; elsewhere both are."""
+    edges: Sequence[float] = ()
+    """Cumulative probabilities of the outcomes."""
+    mover: int = 0
+    """Number of the player that moves, negative if all players move."""
+    choices: Sequence[Sequence[int]] = ()
+    """Legal actions of each player, or action 0 if there are none."""
+    seen: Sequence[tuple[bool, np.ndarray, np.ndarray, str]] = ()
+    """For each player: True if actions are legal, vector, mask, and text in `obs_mode` "llm"."""
+    returns: Sequence[float] = ()
+    """OpenSpiel's returns of each player so far."""
+    is_terminal: bool = False
 
 
 def load_game(name: str) -> pyspiel.Game:
@@ -126,9 +148,7 @@ class OpenSpielGame(RoundGame):
         self._tensor_of_state = kind.provides_information_state_tensor and not (
             in_full and kind.provides_observation_tensor
         )
-        self._position = self.game.new_initial_state()
-        self._returns: list[float] = []
-        self._known: dict[tuple[int, str], tuple[np.ndarray, np.ndarray, str]] = {}
+        self._known: dict[tuple[Place, int | tuple[int, ...]], Place] = {}
         agents = [f"player_{player}" for player in range(self.game.num_players())]
         self._choices = {
             agent: names_of_actions(self.game, player) for player, agent in enumerate(agents)
@@ -146,6 +166,7 @@ class OpenSpielGame(RoundGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
+        self._start = self._place(self.game.new_initial_state())
 
     def make_view(self) -> OpenSpielView:
         title = self.game.get_type().long_name
@@ -164,51 +185,48 @@ class OpenSpielGame(RoundGame):
             tells_time=False,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}  # Copies of positions are slow.
+
     def begin(self, options: Mapping[str, Any]) -> None:
-        self._position = self.game.new_initial_state()
-        self._play_chance()
-        self._returns = self._position.returns()
+        self._play_chance(self._start)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
-        agents, position = list(self.agents), self._position
-        played, illegal = [], {}
-        for player, agent in enumerate(agents):
-            action, legal = actions[agent], position.legal_actions(player)
-            is_legal = isinstance(action, int) and action in (legal or [0])
+        agents, before = self.agents, self._here
+        played, illegal = [], []
+        for agent, choices, seen in zip(agents, before.choices, before.seen, strict=True):
+            action = actions[agent]
+            is_legal = isinstance(action, int) and action in choices
             if not is_legal and not self.action_spaces[agent].contains(action):
                 raise EnvError(
                     f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
                 )
-            illegal[agent] = bool(legal) and action not in legal
-            played.append(legal[0] if illegal[agent] else int(action))
-        if position.is_simultaneous_node():
-            position.apply_actions(played)
-        else:
-            position.apply_action(played[position.current_player()])
-        self._play_chance()
+            illegal.append(seen[0] and action not in choices)
+            played.append(choices[0] if illegal[-1] else int(action))
+        here = self._play_chance(
+            self._after(before, tuple(played) if before.mover < 0 else played[before.mover])
+        )
         self.played += 1
-        terminated = position.is_terminal()
-        truncated = self.played >= self.rounds and not terminated
-        if terminated or truncated:
+        truncated = self.played >= self.rounds and not here.is_terminal
+        if here.is_terminal or truncated:
             self.agents = []
-        before, self._returns = self._returns, position.returns()
         if self.render_mode == "human":
             self.render()
-        observations, infos = self._observations_and_infos(agents)
-        for agent in agents:
-            infos[agent]["illegal"] = illegal[agent]
+        observations, infos = self._shown(here)
+        for info, is_illegal in zip(infos.values(), illegal, strict=True):
+            info["illegal"] = is_illegal
         return (
             observations,
-            {a: self._returns[p] - before[p] for p, a in enumerate(agents)},
-            dict.fromkeys(agents, terminated),
+            dict(zip(agents, map(sub, here.returns, before.returns), strict=True)),
+            dict.fromkeys(agents, here.is_terminal),
             dict.fromkeys(agents, truncated),
             infos,
         )
 
     def drawn_in_text(self) -> str:
-        return f"{self.metadata['name']} step {self.played}/{self.rounds}\n{self._position}\n"
+        return f"{self.metadata['name']} step {self.played}/{self.rounds}\n{self._here.position}\n"
 
     def _actions(self) -> spaces.Discrete:
         return spaces.Discrete(self.game.num_distinct_actions())
@@ -220,46 +238,73 @@ class OpenSpielGame(RoundGame):
         mask = spaces.Box(0, 1, (self.game.num_distinct_actions(),), np.int8)
         return spaces.Dict({**space.spaces, "action_mask": mask})
 
-    def _play_chance(self) -> None:
-        while self._position.is_chance_node():
-            outcomes, chances = zip(*self._position.chance_outcomes(), strict=True)
-            drawn = self.np_random.random() * sum(chances)
-            number = bisect_right(list(accumulate(chances)), drawn)
-            self._position.apply_action(outcomes[min(number, len(outcomes) - 1)])
+    def _play_chance(self, place: Place) -> Place:
+        while place.outcomes:
+            number = bisect_right(place.edges, self.np_random.random() * place.edges[-1])
+            outcome = place.outcomes[min(number, len(place.outcomes) - 1)]
+            place = self._after(place, outcome)
+        self._here, self._position = place, place.position
+        return place
+
+    def _after(self, place: Place, move: int | tuple[int, ...]) -> Place:
+        following = self._known.get((place, move))
+        if following is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            position = place.position.clone()
+            if isinstance(move, tuple):
+                position.apply_actions(move)
+            else:
+                position.apply_action(move)
+            following = self._known[place, move] = self._place(position)
+        return following
+
+    def _place(self, position: pyspiel.State) -> Place:
+        if position.is_chance_node():
+            outcomes, chances = zip(*position.chance_outcomes(), strict=True)
+            return Place(position, outcomes, list(accumulate(chances)))
+        choices, seen = [], []
+        for player in range(len(self.possible_agents)):
+            legal = position.legal_actions(player)
+            choices.append(legal or [0])
+            mask = np.zeros(self.game.num_distinct_actions(), np.int8)
+            mask[choices[-1]] = 1
+            text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
+            seen.append((bool(legal), self._vector(position, player), mask, text))
+        return Place(
+            position,
+            mover=position.current_player(),
+            choices=choices,
+            seen=seen,
+            returns=position.returns(),
+            is_terminal=position.is_terminal(),
+        )
 
     def _first(self) -> Reset:
-        return self._observations_and_infos(self.agents)
+        return self._shown(self._here)
 
     def _vectors(self) -> list[Any]:
-        return [self._vector(self._position, p) for p in range(len(self.possible_agents))]
+        return [vector for _, vector, _, _ in self._here.seen]
 
-    def _observations_and_infos(self, agents: Sequence[str]) -> Reset:
+    def _shown(self, place: Place) -> Reset:
         observations: dict[str, Any] = {}
         infos: dict[str, dict[str, Any]] = {}
-        for player, agent in enumerate(agents):
-            observations[agent], mask = self.observe(self._position, player)
-            to_move = bool(self._position.legal_actions(player))
-            infos[agent] = {"action_mask": mask, TO_MOVE: to_move}
+        for agent, seen in zip(self.possible_agents, place.seen, strict=True):
+            is_free, vector, mask, text = seen
+            infos[agent] = {"action_mask": mask.copy(), TO_MOVE: is_free}
+            if self.obs_mode == "vector":
+                observations[agent] = vector.copy()
+                continue
+            observations[agent] = {"observation": vector.copy(), "action_mask": mask.copy()}
+            if text:
+                observations[agent]["text"] = text
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
         """Return a player's observation and int8 action mask, with action 0 if none is legal."""
-        place = player, position.history_str()
-        if place not in self._known:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            legal = position.legal_actions(player)
-            mask = np.zeros(self.game.num_distinct_actions(), np.int8)
-            mask[legal or [0]] = 1
-            text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
-            self._known[place] = self._vector(position, player), mask, text
-        vector, mask, text = self._known[place]
-        if self.obs_mode == "vector":
-            return vector.copy(), mask.copy()
-        observation: dict[str, Any] = {"observation": vector.copy(), "action_mask": mask.copy()}
-        if self.obs_mode == "llm":
-            observation["text"] = text
-        return observation, mask.copy()
+        observations, infos = self._shown(self._place(position))
+        agent = self.possible_agents[player]
+        return observations[agent], infos[agent]["action_mask"]
 
     def _vector(self, position: pyspiel.State, player: int) -> np.ndarray:
         if self._tensor_of_state:
