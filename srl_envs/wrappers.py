@@ -40,7 +40,6 @@ from srl_envs.validation import (
     Step,
     asks_nothing,
     number_between,
-    set_fields,
     shown,
     true_or_false,
     whole_number,
@@ -137,13 +136,7 @@ class ThirdPartyView:
     in_turns: bool
     tells_time: bool
 
-    def __post_init__(self) -> None:
-        set_fields(self, _rules={agent: self._complete(agent) for agent in self.choices})
-
     def rules(self, agent: str) -> str:
-        return self._rules[agent]
-
-    def _complete(self, agent: str) -> str:
         moves = self.choices[agent][1 if self.in_turns else 0 :]
         named = "" if len(moves) > LISTED else f": {any_of(moves) if moves[1:] else moves[0]}"
         text = f"You are {agent}. {self.rules_of[agent].strip()}\n"

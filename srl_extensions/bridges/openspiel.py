@@ -17,11 +17,11 @@ import numpy as np
 from gymnasium import spaces
 
 from srl_agents.errors import PolicyError
-from srl_agents.policy import Exact
+from srl_agents.policy import AgentObservation, Exact
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.games.base import FLOAT, RoundGame, metadata_of
-from srl_envs.tasks.free_text_game import ONLY_IN_WORDS
+from srl_envs.tasks.free_text_game import ONLY_IN_WORDS, RENDER_MODES
 from srl_envs.text import TO_MOVE, parse_choice
 from srl_envs.untrusted import printable
 from srl_envs.validation import Reset, Step, asks_nothing
@@ -35,33 +35,25 @@ except ImportError as error:
     ) from error
 
 SCHEME = "openspiel:"
-RENDER_MODES = ("human", "ansi")
-MOST_NAMED = 256
-"""Maximum number of actions of a game whose answers are names of actions."""
-PLAYOUTS = 20
-"""Number of random episodes from which the names of actions are collected."""
-MOST_MOVES = 500
-"""Maximum number of moves of each of these episodes."""
+MOST_NAMED = 256  # actions of a game whose answers are names of actions
+PLAYOUTS, MOST_MOVES = 20, 500  # random episodes that show the names, and moves of each
 MOST_KNOWN = 256  # positions that are kept; small games repeat them
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Position of a game with its properties, which are computed once. It is never changed."""
+    """Position of a game and its properties, by player.
+
+    A chance node has only outcomes and their cumulative probabilities, `edges`. A player without
+    legal actions has action 0 as a choice. `seen` has True for legal actions, vector, mask and text.
+    """
 
     position: pyspiel.State
     outcomes: Sequence[int] = ()
-    """Chance outcomes. All but `edges` is empty at a chance node; elsewhere both are."""
     edges: Sequence[float] = ()
-    """Cumulative probabilities of the outcomes."""
-    mover: int = 0
-    """Number of the player that moves, negative if all players move."""
     choices: Sequence[Sequence[int]] = ()
-    """Legal actions of each player, or action 0 if there are none."""
     seen: Sequence[tuple[bool, np.ndarray, np.ndarray, str]] = ()
-    """For each player: True if actions are legal, vector, mask, and text in `obs_mode` "llm"."""
     returns: Sequence[float] = ()
-    """OpenSpiel's returns of each player so far."""
     is_terminal: bool = False
 
 
@@ -141,23 +133,19 @@ class OpenSpielGame(RoundGame):
         self.game = load_game(game.removeprefix(SCHEME))
         kind = self.game.get_type()
         self.metadata = metadata_of(f"openspiel_{kind.short_name}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
-        in_full = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
-        self._text_of_state = kind.provides_information_state_string and not (
-            in_full and kind.provides_observation_string
-        )
-        self._tensor_of_state = kind.provides_information_state_tensor and not (
-            in_full and kind.provides_observation_tensor
-        )
+        full = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
+        self._source: dict[str, str] = {}
+        for form in ("string", "tensor"):
+            seen, state = f"observation_{form}", f"information_state_{form}"
+            by_state = getattr(kind, f"provides_{state}")
+            by_state = by_state and not (full and getattr(kind, f"provides_{seen}"))
+            self._source[form] = state if by_state else seen
         self._known: dict[tuple[Place, int | tuple[int, ...]], Place] = {}
         agents = [f"player_{player}" for player in range(self.game.num_players())]
         self._choices = {
             agent: names_of_actions(self.game, player) for player, agent in enumerate(agents)
         }
-        size = (
-            self.game.information_state_tensor_size()
-            if self._tensor_of_state
-            else self.game.observation_tensor_size()
-        )
+        size = getattr(self.game, f"{self._source['tensor']}_size")()
         super().__init__(
             agents,
             (-np.inf,) * size,
@@ -205,9 +193,8 @@ class OpenSpielGame(RoundGame):
                 )
             illegal.append(seen[0] and action not in choices)
             played.append(choices[0] if illegal[-1] else int(action))
-        here = self._play_chance(
-            self._after(before, tuple(played) if before.mover < 0 else played[before.mover])
-        )
+        mover = before.position.current_player()
+        here = self._play_chance(self._after(before, tuple(played) if mover < 0 else played[mover]))
         self.played += 1
         truncated = self.played >= self.rounds and not here.is_terminal
         if here.is_terminal or truncated:
@@ -231,18 +218,11 @@ class OpenSpielGame(RoundGame):
     def _actions(self) -> spaces.Discrete:
         return spaces.Discrete(self.game.num_distinct_actions())
 
-    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        space = super()._space_of(vector)
-        if not isinstance(space, spaces.Dict):
-            return space
-        mask = spaces.Box(0, 1, (self.game.num_distinct_actions(),), np.int8)
-        return spaces.Dict({**space.spaces, "action_mask": mask})
-
     def _play_chance(self, place: Place) -> Place:
         while place.outcomes:
-            number = bisect_right(place.edges, self.np_random.random() * place.edges[-1])
-            outcome = place.outcomes[min(number, len(place.outcomes) - 1)]
-            place = self._after(place, outcome)
+            drawn = self.np_random.random() * place.edges[-1]
+            number = bisect_right(place.edges, drawn, 0, len(place.edges) - 1)
+            place = self._after(place, place.outcomes[number])
         self._here, self._position = place, place.position
         return place
 
@@ -252,10 +232,8 @@ class OpenSpielGame(RoundGame):
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             position = place.position.clone()
-            if isinstance(move, tuple):
-                position.apply_actions(move)
-            else:
-                position.apply_action(move)
+            apply = position.apply_actions if isinstance(move, tuple) else position.apply_action
+            apply(move)
             following = self._known[place, move] = self._place(position)
         return following
 
@@ -267,18 +245,13 @@ class OpenSpielGame(RoundGame):
         for player in range(len(self.possible_agents)):
             legal = position.legal_actions(player)
             choices.append(legal or [0])
+            vector = np.array(getattr(position, self._source["tensor"])(player), FLOAT)
             mask = np.zeros(self.game.num_distinct_actions(), np.int8)
             mask[choices[-1]] = 1
             text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
-            seen.append((bool(legal), self._vector(position, player), mask, text))
-        return Place(
-            position,
-            mover=position.current_player(),
-            choices=choices,
-            seen=seen,
-            returns=position.returns(),
-            is_terminal=position.is_terminal(),
-        )
+            seen.append((bool(legal), vector, mask, text))
+        returns, is_terminal = position.returns(), position.is_terminal()
+        return Place(position, (), (), choices, seen, returns, is_terminal)
 
     def _first(self) -> Reset:
         return self._shown(self._here)
@@ -300,22 +273,14 @@ class OpenSpielGame(RoundGame):
                 observations[agent]["text"] = text
         return observations, infos
 
-    def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation and int8 action mask, with action 0 if none is legal."""
+    def observe(self, position: pyspiel.State, player: int) -> AgentObservation:
+        """Return a player's observation of a position, with action 0 if none is legal."""
         observations, infos = self._shown(self._place(position))
         agent = self.possible_agents[player]
-        return observations[agent], infos[agent]["action_mask"]
-
-    def _vector(self, position: pyspiel.State, player: int) -> np.ndarray:
-        if self._tensor_of_state:
-            return np.array(position.information_state_tensor(player), FLOAT)
-        return np.array(position.observation_tensor(player), FLOAT)
+        return AgentObservation(agent, observations[agent], infos[agent]["action_mask"])
 
     def _text(self, position: pyspiel.State, player: int, legal: Sequence[int]) -> str:
-        if self._text_of_state:
-            situation = position.information_state_string(player)
-        else:
-            situation = position.observation_string(player)
+        situation = getattr(position, self._source["string"])(player)
         if position.is_terminal():
             last_line = "The game is over."
         elif not legal:
