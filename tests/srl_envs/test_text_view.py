@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -136,6 +137,8 @@ def test_first_observation_contains_rules_later_ones_do_not():
         "Cooperation level 0.60, difficulty 0.30."
     )
     assert infos["agent_0"]["action"] == 1 and infos["agent_0"]["parse_failure"] is None
+    env.unwrapped.text_view = other = replace(view, players=1)
+    assert env.reset()[0]["agent_1"].startswith(other.rules("agent_1"))
 
 
 def test_unparsed_answer_plays_default_and_costs_penalty():
