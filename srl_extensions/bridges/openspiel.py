@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from operator import sub
 from typing import Any, ClassVar
@@ -42,15 +43,12 @@ MOST_KNOWN = 256  # positions that are kept; small games repeat them
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Position of a game and its properties, by player.
-
-    A chance node has only outcomes and their cumulative probabilities, `edges`. A player without
-    legal actions has action 0 as a choice. `seen` has True for legal actions, vector, mask and text.
-    """
+    """Position of a game and its properties. A chance node has only `outcomes` and `edges`."""
 
     position: pyspiel.State
     outcomes: Sequence[int] = ()
-    edges: Sequence[float] = ()
+    edges: Sequence[float] = ()  # cumulative probabilities of the outcomes
+    # By player: legal actions, or action 0; True if there are legal actions, vector, mask, text.
     choices: Sequence[Sequence[int]] = ()
     seen: Sequence[tuple[bool, np.ndarray, np.ndarray, str]] = ()
     returns: Sequence[float] = ()
@@ -142,9 +140,8 @@ class OpenSpielGame(RoundGame):
             self._source[form] = state if by_state else seen
         self._known: dict[tuple[Place, int | tuple[int, ...]], Place] = {}
         agents = [f"player_{player}" for player in range(self.game.num_players())]
-        self._choices = {
-            agent: names_of_actions(self.game, player) for player, agent in enumerate(agents)
-        }
+        name = str(self.game)
+        self._choices = {agent: names_of_actions(name, n) for n, agent in enumerate(agents)}
         size = getattr(self.game, f"{self._source['tensor']}_size")()
         super().__init__(
             agents,
@@ -250,8 +247,7 @@ class OpenSpielGame(RoundGame):
             mask[choices[-1]] = 1
             text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
             seen.append((bool(legal), vector, mask, text))
-        returns, is_terminal = position.returns(), position.is_terminal()
-        return Place(position, (), (), choices, seen, returns, is_terminal)
+        return Place(position, (), (), choices, seen, position.returns(), position.is_terminal())
 
     def _first(self) -> Reset:
         return self._shown(self._here)
@@ -345,13 +341,15 @@ class OpenSpielView(ThirdPartyView):
         return str(observation["text"]) if in_words else self.describer(agent, observation)
 
 
-def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
+@lru_cache(maxsize=256)
+def names_of_actions(name: str, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
-    OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if the game has at most 256 actions, and the collected names
-    are distinct and the same in all situations. An action without a collected name has its number.
+    Names are collected in random episodes with a fixed seed. They are the answers if the game has
+    at most 256 actions, and the names are distinct and the same in all situations. An action
+    without a collected name has its number.
     """
+    game = pyspiel.load_game(name)
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))
     if count > MOST_NAMED:

@@ -90,7 +90,6 @@ def test_round_time_is_measured_for_each_size(small, in_this_process):
         ("full", 1), ("full", 2), ("adapters", 1), ("adapters", 2),
     ]  # fmt: skip
     for one, two in (result.rows[:2], result.rows[2:]):
-        assert one["times"]["round"] == 1.0
         assert two["times"]["training"] == two["training"] / one["training"]
         assert two["round"] > max(two["training"], two["rollout"]) > 0
     assert "| adapters | 2 | " in request.claim.tables[0].markdown(result.rows)
