@@ -42,7 +42,7 @@ MOST_KNOWN = 256  # positions that are kept; small games repeat them
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class GameNode:
     """Position of a game and its properties. A chance node has only `outcomes` and `edges`."""
 
     position: pyspiel.State
@@ -138,7 +138,7 @@ class OpenSpielGame(RoundGame):
             by_state = getattr(kind, f"provides_{state}")
             by_state = by_state and not (full and getattr(kind, f"provides_{seen}"))
             self._source[form] = state if by_state else seen
-        self._known: dict[tuple[Place, int | tuple[int, ...]], Place] = {}
+        self._known: dict[tuple[GameNode, int | tuple[int, ...]], GameNode] = {}
         agents = [f"player_{player}" for player in range(self.game.num_players())]
         name = str(self.game)
         self._choices = {agent: names_of_actions(name, n) for n, agent in enumerate(agents)}
@@ -215,7 +215,7 @@ class OpenSpielGame(RoundGame):
     def _actions(self) -> spaces.Discrete:
         return spaces.Discrete(self.game.num_distinct_actions())
 
-    def _play_chance(self, place: Place) -> Place:
+    def _play_chance(self, place: GameNode) -> GameNode:
         while place.outcomes:
             drawn = self.np_random.random() * place.edges[-1]
             number = bisect_right(place.edges, drawn, 0, len(place.edges) - 1)
@@ -223,7 +223,7 @@ class OpenSpielGame(RoundGame):
         self._here, self._position = place, place.position
         return place
 
-    def _after(self, place: Place, move: int | tuple[int, ...]) -> Place:
+    def _after(self, place: GameNode, move: int | tuple[int, ...]) -> GameNode:
         following = self._known.get((place, move))
         if following is None:
             if len(self._known) >= MOST_KNOWN:
@@ -234,10 +234,10 @@ class OpenSpielGame(RoundGame):
             following = self._known[place, move] = self._place(position)
         return following
 
-    def _place(self, position: pyspiel.State) -> Place:
+    def _place(self, position: pyspiel.State) -> GameNode:
         if position.is_chance_node():
             outcomes, chances = zip(*position.chance_outcomes(), strict=True)
-            return Place(position, outcomes, list(accumulate(chances)))
+            return GameNode(position, outcomes, list(accumulate(chances)))
         choices, seen = [], []
         for player in range(len(self.possible_agents)):
             legal = position.legal_actions(player)
@@ -247,7 +247,7 @@ class OpenSpielGame(RoundGame):
             mask[choices[-1]] = 1
             text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
             seen.append((bool(legal), vector, mask, text))
-        return Place(position, (), (), choices, seen, position.returns(), position.is_terminal())
+        return GameNode(position, (), (), choices, seen, position.returns(), position.is_terminal())
 
     def _first(self) -> Reset:
         return self._shown(self._here)
@@ -255,7 +255,7 @@ class OpenSpielGame(RoundGame):
     def _vectors(self) -> list[Any]:
         return [vector for _, vector, _, _ in self._here.seen]
 
-    def _shown(self, place: Place) -> Reset:
+    def _shown(self, place: GameNode) -> Reset:
         observations: dict[str, Any] = {}
         infos: dict[str, dict[str, Any]] = {}
         for agent, seen in zip(self.possible_agents, place.seen, strict=True):
