@@ -35,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table of methods, write --out if set, return 0."""
+    """Print a table of methods, write --out if set, return 0.
+
+    Raise RunFolderError for runs that cannot be compared.
+    """
     from srl_extensions.pages.run_folder import load  # The base install has no pydantic.
 
     check_numbers(args)

@@ -57,7 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play all pairs of players, print results, write them and the games to --out, return 0."""
+    """Play all pairs of players, print results, write them and the games to --out, return 0.
+
+    Raise RolloutError if all games in an environment fail.
+    """
     names = args.players
     if len(names) < 2:
         raise ConfigError("players must be at least two; srl eval scores a single player")

@@ -90,7 +90,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate --policy in scenarios, print a table, write --out and --record; or only list."""
+    """Evaluate --policy in scenarios, print a table, write --out and --record; or only list.
+
+    Raise RolloutError if all episodes of a scenario failed.
+    """
     names = [*args.scenarios, *_of_environments(args.environments, args.held_out)]
     if args.list:
         for name in names or scenarios.names(holdout=HELD_OUT[args.held_out]):

@@ -56,7 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes until one fails (return 2) or the person leaves; write --record if given."""
+    """Play episodes until one fails or the person leaves; write --record if given.
+
+    Return 0, or 2 after a failure.
+    """
     check_numbers(args)
     options = settings(args.options)
     if args.env in registry.names():  # All registered environments can render text.

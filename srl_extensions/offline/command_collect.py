@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write the selected ones to --out, print counts, and return 0."""
+    """Play episodes, write the selected ones to --out, print counts, and return 0.
+
+    Raise RolloutError if all episodes failed.
+    """
     config, trained = _config(args)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from srl_agents.episode import write_jsonl

@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay an episode, write --out if given, print a line, and return 0."""
+    """Replay an episode, write --out if given, print a line, and return 0.
+
+    Raise EpisodeError unless the record is reproduced.
+    """
     path, out = args.episodes, args.out
     if path.is_dir():
         path = max((path / "episodes").glob("round_*.jsonl"), default=path / "episodes")

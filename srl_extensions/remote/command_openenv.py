@@ -29,7 +29,10 @@ def add_arguments(servers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the address and serve ENV until SIGINT or SIGTERM, which is raised again."""
+    """Print the address and serve ENV until SIGINT or SIGTERM, which is raised again.
+
+    Raise SystemExit if the port is in use.
+    """
     from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners
 

@@ -35,7 +35,10 @@ def add_arguments(subparsers: Any) -> None:
 
 
 def models(args: argparse.Namespace) -> int:
-    """Run a configuration's servers, print their addresses, return 0 at Ctrl-C or SIGTERM."""
+    """Run a configuration's servers, print their addresses, return 0 at Ctrl-C or SIGTERM.
+
+    Raise ServingError if a server fails too often.
+    """
     from srl_train.config.yaml_file import load
 
     config = load(args.config, settings(args.overrides))
