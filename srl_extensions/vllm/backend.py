@@ -81,7 +81,9 @@ class VLLMBackend:
         """Conversion of conversations to tokens."""
         self.stop_ids = self.chat.stop_ids
         self._router = router
-        self._batcher: Batcher[_Versioned, tuple[_Answers, int]] = Batcher(self._calls)
+        self._batcher: Batcher[_Versioned, tuple[_Answers, int]] = Batcher(
+            self._calls, order=lambda versioned: versioned[0].conversation
+        )
         # Publications and requests come from different threads.
         self._lock = threading.Lock()
         self._served: dict[str | None, Served] = {None: Served(ModelVersion(self.name), base)}
