@@ -187,7 +187,12 @@ CLOSE = {
 """Scenarios in which 16 episodes are too few for a significant difference."""
 
 
-@pytest.mark.parametrize("game", ADAPTS)
+FAST = ("coop_compete_pair_v0", "bandit_v0")
+
+
+@pytest.mark.parametrize(
+    "game", [pytest.param(g, marks=() if g in FAST else pytest.mark.slow) for g in ADAPTS]
+)
 def test_adaptation_beats_every_constant_in_matrix_games(game):
     for name in scenarios.names(game):
         if name == "coop_compete_pair_v0.pavlov":
