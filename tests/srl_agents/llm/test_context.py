@@ -3,7 +3,6 @@
 import pytest
 
 from srl_agents.errors import PolicyError
-from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.chat_format import ChatTurn
@@ -39,8 +38,8 @@ CONVERSATION = [
 
 
 @pytest.fixture(scope="module")
-def backend():
-    return HuggingFaceBackend.load(tiny.folder(game, steps=2))
+def backend(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder)
 
 
 def game():
