@@ -14,6 +14,7 @@ import torch
 
 from srl_agents.llm.chat_format import TEMPLATES
 from srl_envs import registry, scenarios
+from srl_envs.games.base import step_baselines
 from srl_envs.wrappers import CustomRewards
 from srl_train import processes
 from srl_train.config import capabilities
@@ -95,11 +96,9 @@ def build_run(
         credit, roles = build_credit(config, env), roles_of(env)
         matchmaking = matchmaking_of(config, env)
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
-        # Known values per step hold for all agents together and for the environment's own rewards.
+        # Known values hold for all agents together and for the environment's own rewards.
         own_rewards = not isinstance(env, CustomRewards) or env.reward_function is None
-        per_step = own_rewards and getattr(env.unwrapped, "scripted", None) is None
-        baselines: Mapping[str, float]
-        baselines = getattr(env.unwrapped, "baselines", dict)() if per_step else {}
+        baselines = step_baselines(env.unwrapped) if own_rewards else {}
     mode = MODES[config.mode.name](config.mode)
     speaks_first = mode.speaks_first(list(matchmaking.usual), teams)
     settings = RolloutSettings(

@@ -473,6 +473,18 @@ def numbers_in(packed: bytes) -> list[float]:
     return array("f", packed).tolist()
 
 
+def step_baselines(game: Any) -> dict[str, float]:
+    """Return the `baselines()` of a game if these are mean rewards per agent and step, else {}.
+
+    Args:
+        game: Unwrapped environment, with or without a method `baselines`.
+    """
+    inherited = getattr(type(game), "baselines", None) is SimultaneousGame.baselines
+    if inherited and game.scripted is not None:
+        return {}  # Mean returns.
+    return getattr(game, "baselines", dict)()  # type: ignore[no-any-return]
+
+
 class VectorLayout:
     """Layout of observation vectors: named fields, one after another.
 

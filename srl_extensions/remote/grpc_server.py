@@ -15,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 import srl_extensions.remote.environments_pb2 as pb
 from srl_agents.event_loop import LoopThread
 from srl_envs.errors import EnvConfigError
+from srl_envs.games.base import step_baselines
 from srl_envs.records import as_record
 from srl_extensions.remote.client import SERVICE
 from srl_extensions.remote.errors import RemoteError
@@ -178,7 +179,7 @@ def _described(env: Any) -> bytes:
         action_spaces={agent: to_space(env.action_space(agent)) for agent in agents},
         metadata=env.metadata,
         teams=getattr(game, "teams", None),
-        baselines=None if getattr(game, "scripted", None) else getattr(game, "baselines", dict)(),
+        baselines=step_baselines(game),
         max_cycles=getattr(game, "max_cycles", None),
         has_text=hasattr(game, "text_view"),
     )
