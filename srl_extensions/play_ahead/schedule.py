@@ -27,15 +27,9 @@ from srl_agents.episode import Episode
 from srl_agents.event_loop import LoopThread
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
+from srl_train.errors import TrainingError
 from srl_train.pools import growth_is_due, load_opponents
-from srl_train.round import (
-    RoundPlan,
-    RoundResult,
-    finish,
-    learn,
-    plan_round,
-    prepare,
-)
+from srl_train.round import RoundPlan, RoundResult, finish, learn, plan_round, prepare
 from srl_train.run import PlayedRound, Run, UpdateStats
 
 
@@ -97,11 +91,13 @@ class PlayAhead:
         """Wait until all models have trained on the next round; return its row and episodes.
 
         Meanwhile, rounds start if `max_staleness` permits. Any error closes the schedule and is
-        raised, such as TrainingError for too many failed episodes. The error of an update can be
-        that of a later round. Must not be called after the last round.
+        raised, such as TrainingError for too many failed episodes, or if no round is left. The
+        error of an update can be that of a later round.
         """
         try:
             number = self._returned
+            if number >= self._run.config.rounds:
+                raise TrainingError(f"no round is left: all {number} rounds are trained")
             while not self._have_learned(number):
                 self._start_rounds()
                 if not self._prepare_round():

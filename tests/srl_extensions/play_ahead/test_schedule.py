@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
+from contextlib import closing
 
 import pytest
 
 from srl_envs.games import coop_compete as coop_compete_v0
-from srl_extensions.play_ahead.schedule import room
+from srl_extensions.play_ahead.schedule import PlayAhead, room
 from srl_train import round as round_module
 from srl_train.build import build_run
 from srl_train.checkpoints import list_checkpoints
@@ -110,6 +111,13 @@ def test_rounds_overlap_with_learning_within_the_staleness_bound(short_run, tmp_
     seconds = [row["seconds"] for row in rows]
     assert all(0 < one["overlap"] <= min(one["rollout"], one["train"]) for one in seconds[1:3])
     assert no_thread_is_left()
+
+
+def test_no_round_follows_the_last_one(short_run):
+    with closing(PlayAhead(build_run(ahead(short_run, 1, rounds=1)), lambda number: False)) as one:
+        one.next_round()
+        with pytest.raises(TrainingError, match="no round"):
+            one.next_round()
 
 
 class Broken(coop_compete_v0.CoopCompete):
