@@ -23,9 +23,7 @@ IDS = torch.tensor([[1, 2, 3, 10, 41], [5, 6, 7, 8, 9]])
 
 
 def loaded(folder, kind, dtype="float32", **settings):
-    return HuggingFaceBackend.load(
-        folder, device="cpu", dtype=dtype, quantization=kind, **settings
-    )
+    return HuggingFaceBackend.load(folder, device="cpu", dtype=dtype, quantization=kind, **settings)
 
 
 def held(module):
