@@ -408,7 +408,7 @@ async def quick_start_multimodel_training(
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
     """Return the ids of a run's complete checkpoints, last saved first; empty without a folder."""
-    return checkpoint.list_checkpoints(Path(checkpoint_dir))
+    return checkpoint.list_checkpoints(Path(checkpoint_dir).expanduser())
 
 
 def load_checkpoint_metadata(
@@ -418,4 +418,4 @@ def load_checkpoint_metadata(
 
     Raises CheckpointNotFound, a FileNotFoundError, if there is none; CheckpointError if damaged.
     """
-    return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)
+    return checkpoint.load_metadata(Path(checkpoint_dir).expanduser(), checkpoint_id)

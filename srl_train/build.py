@@ -179,7 +179,7 @@ def resolved(config: RunConfig) -> RunConfig:
     }
     template = models.chat_template
     if template is not None and template not in TEMPLATES:
-        template = os.path.abspath(os.path.expanduser(template))
+        template = os.path.abspath(template)
     stages: dict[str, Any] = {
         name: stage.replaced(data=tuple(map(os.path.abspath, stage.data)))
         for name, stage in config.stages.items()

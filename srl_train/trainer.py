@@ -68,8 +68,9 @@ class Trainer:
         record_metrics: bool = True,
     ) -> None:
         self.config = config or RunConfig()
-        folder = Path(run_dir)
-        self.files = RunFiles(folder, Path(checkpoint_dir or folder / "checkpoints"))
+        folder = Path(run_dir).expanduser()
+        checkpoints = Path(checkpoint_dir or folder / "checkpoints").expanduser()
+        self.files = RunFiles(folder, checkpoints)
         self.checkpoints_saved: list[str] = []
         self.is_training = False
         self._given = make_env, strategy, self.files.server_logs, models

@@ -482,7 +482,7 @@ def step_baselines(game: Any) -> dict[str, float]:
     inherited = getattr(type(game), "baselines", None) is SimultaneousGame.baselines
     if inherited and game.scripted is not None:
         return {}  # Mean returns.
-    return getattr(game, "baselines", dict)()  # type: ignore[no-any-return]
+    return getattr(game, "baselines", dict)()
 
 
 class VectorLayout:

@@ -68,7 +68,7 @@ def program(python: str) -> str:
     if found is None:
         raise ServingError(
             f"there is no program {python!r}; allowed: the path of the Python of the environment "
-            "that vLLM is installed in (~ is not replaced)"
+            "that vLLM is installed in"
         )
     return os.path.abspath(found)  # The link of a virtual environment must not be resolved.
 

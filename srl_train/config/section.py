@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic_core import CoreSchema, core_schema
 
 from srl_envs.tables import PluginTable
@@ -16,6 +18,8 @@ from srl_train.errors import ConfigError
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 """Tuple of names, which is a list in YAML."""
+LocalPath = Annotated[str, AfterValidator(os.path.expanduser)]
+"""Path of a file or folder; "~" at its start is replaced by the user's home folder."""
 LONGEST = 80
 """Maximum number of characters of a value that an error quotes."""
 RENAMED = {
