@@ -65,34 +65,35 @@ class Stage:
                 f"{name}: no part of {len(self._episodes)} episodes is left to learn from; change "
                 f"{name}.data, {name}.seats or the filters"
             )
-        self._exits = ExitStack()
-        self._learners = self._built(max(map(len, samples.values())) + len(self._pairs))
-        if self._pairs:
-            for model, learner in self._learners.items():
-                samples[model] += learner.tokenised(self._pairs)
-        for model, own in samples.items():
-            self._check_length(model, max((sample.longest for sample in own), default=0))
-        self._references: dict[str, References | None] = dict.fromkeys(samples)
-        if isinstance(self._config, DpoConfig) and saved is None:
-            self._references = {
-                model: learner.reference_logprobs(samples[model])
-                for model, learner in self._learners.items()
-            }
-        strategy_state = run.strategy.init(list(run.learners))
-        if saved is not None:
-            strategy_state = saved["strategy"]
-            self._restore(saved)
-        for model, references in self._references.items():
-            if references is not None:
-                samples[model] = [
-                    dataclasses.replace(pair, reference=tuple(map(float, two)))
-                    for pair, two in zip(samples[model], references, strict=True)
-                ]
-        self._samples = samples
-        # The run with the stage's learners and strategy state, not those of the rounds.
-        self._stepped = dataclasses.replace(
-            run, learners=self._learners, strategy_state=strategy_state
-        )
+        with ExitStack() as self._exits:
+            self._learners = self._built(max(map(len, samples.values())) + len(self._pairs))
+            if self._pairs:
+                for model, learner in self._learners.items():
+                    samples[model] += learner.tokenised(self._pairs)
+            for model, own in samples.items():
+                self._check_length(model, max((sample.longest for sample in own), default=0))
+            self._references: dict[str, References | None] = dict.fromkeys(samples)
+            if isinstance(self._config, DpoConfig) and saved is None:
+                self._references = {
+                    model: learner.reference_logprobs(samples[model])
+                    for model, learner in self._learners.items()
+                }
+            strategy_state = run.strategy.init(list(run.learners))
+            if saved is not None:
+                strategy_state = saved["strategy"]
+                self._restore(saved)
+            for model, references in self._references.items():
+                if references is not None:
+                    samples[model] = [
+                        dataclasses.replace(pair, reference=tuple(map(float, two)))
+                        for pair, two in zip(samples[model], references, strict=True)
+                    ]
+            self._samples = samples
+            # The run with the stage's learners and strategy state, not those of the rounds.
+            self._stepped = dataclasses.replace(
+                run, learners=self._learners, strategy_state=strategy_state
+            )
+            self._exits = self._exits.pop_all()
         run.stages.open, run.stages.saved = self, None
 
     def __enter__(self) -> Stage:

@@ -142,7 +142,7 @@ class Fleet:
     def check(self) -> None:
         """Raise ServingError if a server failed more often than `restarts` allow."""
         for task in self._tasks:
-            if task.done():
+            if task.done() and not task.cancelled():  # Not after `close`.
                 task.result()
 
     def close(self) -> None:

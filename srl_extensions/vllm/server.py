@@ -109,12 +109,15 @@ class ModelServer:
     def cause_of_death(self) -> str:
         """Return the first error in the log's last LOG_BYTES, else its last lines, and its path.
 
-        Ignores lines before the last `start`. Raises OSError if there is no log.
+        Ignores lines before the last `start`.
         """
-        with self.log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(self._log_start, size - LOG_BYTES))
-            text = file.read().decode(errors="replace")
+        try:
+            with self.log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(self._log_start, size - LOG_BYTES))
+                text = file.read().decode(errors="replace")
+        except OSError:
+            return f"no log can be read from {self.log}"
         if error := ERROR_LINE.search(text):
             cause = error[1]
         else:
