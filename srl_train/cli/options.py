@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -136,6 +138,20 @@ def check_numbers(args: argparse.Namespace) -> None:
             raise ConfigError(
                 f"--{name.replace('_', '-')} must be from {low} to {high}, got {value}"
             )
+
+
+@contextmanager
+def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
+    """Yield a socket that listens at `port` of 127.0.0.1 (0: a free one), and its http address.
+
+    Raises ConfigError, which names --port, for a port that is invalid or in use.
+    """
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:  # OverflowError is raised for an invalid port.
+        raise ConfigError(f"--port must be a free port, got {port}: {error}") from error
+    with listener:
+        yield listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def players_of(

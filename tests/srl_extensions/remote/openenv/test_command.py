@@ -1,5 +1,7 @@
 """`srl serve openenv`: one environment from the command line."""
 
+import socket
+
 import pytest
 
 from srl_extensions.remote import openenv_server as server
@@ -10,15 +12,21 @@ PAIR = ["serve", "openenv", "coop_compete_pair_v0", "--set", "max_cycles=2"]
 
 
 def test_serves_a_game_with_its_partner(monkeypatch, capsys):
-    def play_a_game(app, port):
+    def play_a_game(app, listener):
         with server.in_background(app) as url:
             agent = FocalAgent(url)
             assert "Round 1 of 2" in agent.reset(seed=0)
             assert agent.play("cooperate").startswith("Round 2 of 2. You chose to cooperate")
 
     monkeypatch.setattr(server, "serve", play_a_game)
-    assert cli.main([*PAIR, "--partner", "agent_1=tit_for_tat"]) == 0
-    assert "serving coop_compete_pair_v0 at http://127.0.0.1:8000" in capsys.readouterr().out
+    assert cli.main([*PAIR, "--partner", "agent_1=tit_for_tat", "--port", "0"]) == 0
+    assert "serving coop_compete_pair_v0 at http://127.0.0.1:" in capsys.readouterr().out
+
+
+def test_a_port_in_use_is_refused(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        assert cli.main([*PAIR, "--port", str(used.getsockname()[1])]) == 2
+    assert "--port must be a free port" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
