@@ -6,8 +6,8 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Self
@@ -304,11 +304,11 @@ class Trainer:
             CheckpointError: If the checkpoint is missing, damaged or of another configuration.
             ConfigError: If the folder is in use.
         """
-        self.lock()
-        saved = any(self.files.checkpoints.glob("[!.]*"))
-        began = self._run is not None and self._run.position > (0, 0)
-        if began or saved or not self.files.config.is_file():
-            return self.load_checkpoint()
+        with self._locking():
+            saved = any(self.files.checkpoints.glob("[!.]*"))
+            began = self._run is not None and self._run.position > (0, 0)
+            if began or saved or not self.files.config.is_file():
+                return self.load_checkpoint()
         self._claimed = True
         return False
 
@@ -324,17 +324,17 @@ class Trainer:
             ConfigError: If the folder is in use.
         """
         run = self.run
-        self.lock()
-        if checkpoint_id is None:
-            found = checkpoint.list_checkpoints(self.files.checkpoints)
-            if not found:
-                raise CheckpointNotFound(
-                    f"Checkpoint not found in {self.files.checkpoints}; remove "
-                    f"{self.files.folder} or choose another folder to start a new run"
-                )
-            checkpoint_id = found[0]
-        self._end_rounds()
-        resume.load(run, self.files.checkpoints, checkpoint_id)
+        with self._locking():
+            if checkpoint_id is None:
+                found = checkpoint.list_checkpoints(self.files.checkpoints)
+                if not found:
+                    raise CheckpointNotFound(
+                        f"Checkpoint not found in {self.files.checkpoints}; remove "
+                        f"{self.files.folder} or choose another folder to start a new run"
+                    )
+                checkpoint_id = found[0]
+            self._end_rounds()
+            resume.load(run, self.files.checkpoints, checkpoint_id)
         self._models_ahead = False
         self._saved = run.position
         self._claimed = True
@@ -455,10 +455,22 @@ class Trainer:
             self._lock.release()
             self._lock = None
 
-    def _claim(self) -> None:
+    @contextmanager
+    def _locking(self) -> Iterator[None]:
+        """Lock the folder; an error in the block restores the former state of the lock."""
+        held = self._lock
         self.lock()
-        if self._writes and not self._claimed:
-            self.files.refuse_to_overwrite()
+        try:
+            yield
+        except BaseException:
+            if held is None:
+                self._unlock()
+            raise
+
+    def _claim(self) -> None:
+        with self._locking():
+            if self._writes and not self._claimed:
+                self.files.refuse_to_overwrite()
         self._claimed = True
 
     def _begin(self) -> None:
