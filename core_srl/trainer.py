@@ -307,6 +307,12 @@ class MultiModelTrainer:
         run_config = config.to_run_config(agents)
         if notes := config.here().notes:
             log.warning("%s", "; ".join(notes))
+        rounds, episodes, _ = config.rounds()
+        if rounds * episodes != config.max_episodes:
+            log.warning(
+                "max_episodes is %d, and whole rounds of %d episodes are trained: %d in all",
+                *(config.max_episodes, episodes, rounds * episodes),
+            )
         folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
         with loading(ConfigError):
             run_config = resolved(run_config)

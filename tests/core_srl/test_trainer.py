@@ -1,6 +1,7 @@
 """The documented trainer, the recovery from errors, and the functions around it."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,14 @@ def test_trainers_of_each_mode():
     assert (cooperative.training_mode, cooperative.num_models) == (TrainingMode.COOPERATIVE, 3)
     competitive = create_competitive_multimodel_trainer().config
     assert (competitive.training_mode, competitive.num_models) == (TrainingMode.COMPETITIVE, 4)
+
+
+@pytest.mark.parametrize(("episodes", "trained"), [(1, 2), (4, None), (7, 4)])
+def test_episodes_of_no_whole_round_cause_a_warning(episodes, trained, small, caplog):
+    with closing(MultiModelTrainer(small(max_episodes=episodes, **SILENT))) as trainer:
+        assert trainer.get_training_status()["max_episodes"] == episodes
+    assert (f"max_episodes is {episodes}" in caplog.text) == bool(trained)
+    assert trained is None or f"are trained: {trained} in all" in caplog.text
 
 
 def test_older_run_in_the_folder_is_moved(small, tmp_path, caplog):
