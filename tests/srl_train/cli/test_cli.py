@@ -50,6 +50,20 @@ def test_missing_extra_prints_the_install_command(command, capsys, monkeypatch):
     assert 'pip install "core-srl[train]"' in capsys.readouterr().err
 
 
+LONG = "x" * 300
+GAME = ["uniform", "--environment", "coop_compete_pair_v0", "--out"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["collect", LONG, "--out", "x"], ["replay", LONG], ["export", LONG, "x"],
+     ["exploit", *GAME, LONG], ["crossplay", "leader", *GAME, LONG]],
+)  # fmt: skip
+def test_a_path_out_of_reach_is_one_line(words, capsys):
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err == f"srl: error: {LONG}: File name too long\n"
+
+
 def test_other_errors_keep_their_traceback(command):
     def fault(args):
         raise ZeroDivisionError
