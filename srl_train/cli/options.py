@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import socket
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ _BOUNDS = {
     "concurrency": (1, MOST_EPISODES),
     "timeout": (0.001, 1e6),
     "retries": (0, 1000),
+    "min_return": (-math.inf, math.inf),
 }
 
 
@@ -129,8 +131,8 @@ def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
 def check_numbers(args: argparse.Namespace) -> None:
     """Raise ConfigError for a number in `args` that is out of its range.
 
-    Checked are episodes, samples, group_size, seed, threads, concurrency, timeout and retries,
-    unless absent or None.
+    Checked are episodes, samples, group_size, seed, threads, concurrency, timeout, retries and
+    min_return, unless absent or None.
     """
     for name, (low, high) in _BOUNDS.items():
         value = getattr(args, name, None)

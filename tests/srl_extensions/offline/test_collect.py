@@ -117,6 +117,7 @@ def test_models_of_a_run_play_its_agents(tmp_path, short_run, tiny_folder, capsy
             "--players agent_9=uniform: agent must be one of",
         ),
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes must be from 1"),
+        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return must be from -inf"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "a multiple of --group-size"),
         ([*GAME, "--players", "uniform", "--top-fraction", "2"], "--top-fraction is 2.0"),
         (
