@@ -129,8 +129,8 @@ class RLConfig(Section):
         """Return the configuration of a run with these settings.
 
         Args:
-            config: All other settings; None selects the defaults. The sections algorithm,
-                algorithms, mode, credit and, for KNOWLEDGE_TRANSFER, updates have no effect.
+            config: Other settings (None: the defaults). The sections algorithm, algorithms, mode,
+                credit and, for KNOWLEDGE_TRANSFER, updates, and rollout.discount are ignored.
 
         Raises:
             ConfigError: If settings are incompatible, or batch_size is too small for a round.

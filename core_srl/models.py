@@ -88,7 +88,7 @@ def models_by_id(kinds: Sequence[str]) -> dict[str, str]:
 
 
 def get_available_models() -> dict[str, list[str]]:
-    """Return type -> [name of the model] of each documented type and 'tiny'."""
+    """Return type -> [model name] of every documented type and 'tiny', even if not downloaded."""
     known = {TINY: TINY, **MODERN_MODELS, **API_MODELS}
     return {kind: [name] for kind, name in known.items()}
 

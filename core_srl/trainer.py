@@ -180,7 +180,7 @@ class MultiModelTrainer:
         return await asyncio.to_thread(self._train_episode, episode_num)
 
     def load_checkpoint(self, checkpoint_id: str | None = None) -> bool:
-        """Load the models and progress of a checkpoint in checkpoint_dir, and return True.
+        """Load a checkpoint's models and progress, drop an incomplete round, and return True.
 
         Args:
             checkpoint_id: Name of the checkpoint's folder; None selects the last saved.

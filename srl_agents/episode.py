@@ -206,7 +206,7 @@ def write_jsonl(path: str | os.PathLike[str], episodes: Iterable[Episode]) -> No
 
     Args:
         path: Path of the file, which is replaced; missing folders are created.
-        episodes: Episodes, in the order of the lines.
+        episodes: Episodes, in the order of the lines; TypeError if one is no JSON data.
     """
     with whole_file(Path(path)) as file:
         for episode in episodes:

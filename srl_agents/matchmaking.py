@@ -133,7 +133,7 @@ class Matchmaking:
         return [drawn[place] for place in rng.permutation(len(places))]
 
     def _round_robin(self, group: int) -> list[str]:
-        """Return the free agents' models; in M groups, each of M models plays each agent once."""
+        """Return the free agents' models; in a block of M groups, M models play each agent once."""
         count = len(self._models)
         number, block = divmod(group // count, max(1, count - 1))
         others = seeding.generator(self._seed, "round_robin", number).permutation(range(1, count))

@@ -123,11 +123,11 @@ PLAIN = (str, int, bool, float)
 
 
 def as_record(kind: Any, value: Any) -> Any:
-    """Return a value of type `kind` as JSON data that `read_record` reads.
+    """Return a value of type `kind` as JSON data for `read_record`.
 
     `kind` is a dataclass, str, int, bool, float, or a tuple (of one type), mapping or union.
-    Dataclasses become dicts, tuples become lists. In a union, a value other than None is converted
-    as the last type. Values of the type Any and of other classes are passed to `encode`.
+    Dataclasses become dicts, tuples become lists. In unions, values other than None are converted
+    as the last type except None. Values of Any and other classes are passed to `encode`.
     """
     of, parts = get_origin(kind), get_args(kind)
     if hasattr(kind, "__dataclass_fields__"):

@@ -40,8 +40,8 @@ P = TypeVar("P", bound=Plugin)
 class PluginTable(Mapping[str, P]):
     """Mapping from names to Plugins: `parts` first, then entry points of installed packages.
 
-    Entry points are read once, on the first use other than indexing with a name in `parts`. They
-    cannot replace an entry of `parts`. Indexing raises KeyError for an unknown name.
+    Entry points are read once, on first iteration, `len` or use of a name outside `parts`. They
+    cannot replace `parts`. Indexing raises KeyError for an unknown name.
 
     Args:
         group: Name of the entry-point group, such as "core_srl.commands".
@@ -78,7 +78,7 @@ class PluginTable(Mapping[str, P]):
         """Return the object (not its Plugin) with this name, imported if necessary.
 
         Raises:
-            EnvConfigError: The name is unknown (another class if the table has one as `error`).
+            EnvConfigError: The name is unknown (another class if the table has an `error`).
             ImportError: A module that the object needs is missing.
         """
         if name not in self:

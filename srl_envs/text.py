@@ -400,7 +400,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
             without earlier turns and rules.
 
     Raises:
-        EnvError: An argument is invalid; in `step`, no episode is running or an agent is wrong.
+        EnvError: An argument is invalid; in `step`, no episode is running or a key is wrong.
     """
 
     def __init__(self, env: Any, *, history: int | None = None) -> None:

@@ -123,7 +123,7 @@ class Engine:
         return {model: function(model) for model in models}
 
     def api_usage(self) -> dict[str, Any]:
-        """Return name -> Usage (tokens) since the start, for each frozen model behind an API."""
+        """Return name -> Usage (tokens) since loading, for each frozen model behind an API."""
         return {name: one.usage for name, one in self._players.chat_models.items()}
 
 

@@ -45,7 +45,7 @@ def shard(name: str, model: Any) -> None:
 
 
 def is_sharded(model: Any) -> bool:
-    """Return True for a model that `shard` has sharded, or its decoder layer."""
+    """Return True for a model that `shard` has sharded, or one of its decoder layers."""
     return isinstance(model, FSDPModule)
 
 

@@ -104,7 +104,7 @@ def load_all(
     """Load models that never train, and return them in the order of `folders`.
 
     `folders` is name -> 'tiny', folder, GGUF file, hub name or 'CHECKPOINT:model_0'. Adapters on
-    one base share its backend, and only such bases are quantized. Models of a checkpoint use the
+    one base share its backend; only bases of adapters are quantized. Models of a checkpoint use the
     device of `how`, and the other settings of their run. Raises BackendError, ConfigError,
     CheckpointError or PolicyError if a model cannot be loaded. Raises UntrustedError, unless
     `trusted`, if a checkpoint's model 'tiny' requires an environment that is code.
@@ -191,7 +191,7 @@ def learning_models(
     """Load the models that train: whole models, or adapters that share their bases.
 
     If a base is a PEFT adapter, a model that trains an adapter starts from this adapter. A model
-    that trains all weights starts from the adapter merged into its base, with a warning in the log.
+    that trains all weights starts from the adapter merged into its base.
 
     Args:
         models: Section `models`, of which `adapters` and the settings of loading are used.
@@ -346,7 +346,7 @@ class Samplers:
     """Opened samplers of a run's models in training and opponent pools."""
 
     modules: Mapping[str, Any]
-    """Model -> module to train, if it trains in this process."""
+    """Model -> module to train, if it trains in this process; entries of pools are ignored."""
     backends: Mapping[str, Any]
     """Model in training, opponent pool, or frozen model on the same servers -> its backend."""
     publisher: WeightPublisher

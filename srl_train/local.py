@@ -102,8 +102,8 @@ def build_learners(
 def planned_updates(config: RunConfig, model: str, agents: float) -> int:
     """Estimate a model's number of updates in the whole run, at least 1.
 
-    It is the number of samples divided by the model's budget, by default the samples of a round,
-    at least the group size. `agents` is the mean number of agents of the model in an episode.
+    The result is the run's samples // the model's `sample_budget`, by default a round's samples, at
+    least the group size. `agents` is the mean number of agents of the model in an episode.
     """
     samples = agents * config.rollout.episodes
     budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))

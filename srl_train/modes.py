@@ -87,7 +87,7 @@ def cooperative(cooperation_strength: float = 0.6) -> Mode:
 
 
 def competitive(competition_intensity: float = 0.4) -> Mode:
-    """Return the mode that adds a bonus for the rank of its return to an agent's last reward.
+    """Return the mode that adds a bonus for an agent's rank by return to the agent's last reward.
 
     The bonus is `competition_intensity` * (n - rank) / n, for the n agents with a step; teams have
     no effect. Rank 1 has the highest raw return of the episode; equal returns have their mean rank.
@@ -143,7 +143,7 @@ def hierarchical(cooperation_strength: float = 0.6, leader: str | None = None) -
 
     Followers receive their leader's message before they decide, and the reward of `cooperative`.
     A team's leader (without teams: of all agents) is its first agent, or `leader` in its team.
-    The mode's functions raise ConfigError if `leader` is not an agent.
+    `shape` and `speaks_first` raise ConfigError if `leader` is not an agent.
     """
 
     def shape(rewards: Rewards, teams: Teams, state: ModeState) -> dict[str, list[float]]:
@@ -173,10 +173,7 @@ MODES: Mapping[str, Callable[[Any], Mode]] = {
 
 
 def rank_bonuses(returns: Mapping[str, float]) -> dict[str, float]:
-    """Return agent -> (n - rank) / n, for the n agents in `returns`.
-
-    Rank 1 has the highest return. Equal returns have their mean rank.
-    """
+    """Return agent -> (n - rank) / n; rank 1 is the highest return, ties have a mean rank."""
     count = len(returns)
     bonuses = {}
     for agent, value in returns.items():

@@ -77,7 +77,7 @@ class PlannedGames:
     ) -> list[Mapping[str, Policy]]:
         """Return agent -> policy for each episode: the result of `policies_of` for its seating.
 
-        With `in_words`, policies that are not asynchronous are wrapped in InWords (with `view`).
+        With `in_words`, policies that are not asynchronous are wrapped in InWords.
         """
         policies = [policies_of(seats) for seats in self.seatings]
         if not self.in_words:

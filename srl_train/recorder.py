@@ -86,9 +86,9 @@ class Recorder:
     def round(self, run: Run, result: RoundResult) -> None:
         """Send a round's row to sinks and trackers, and its episodes to sinks that accept them.
 
-        The row is appended to metrics.jsonl with `keep_rows` only. If due by `logging`, and after
-        the last round, always writes `logging.episodes` episodes to a file.
-        Increase `run.next_round` before.
+        The row is appended to metrics.jsonl with `keep_rows` only. Even without it, the first
+        `logging.episodes` episodes are written to a file every `logging.episodes_every` rounds and
+        after the last round. Increase `run.next_round` before.
         """
         number, section = result.row["round"], run.config.logging
         self._write(result.row, self._rows)

@@ -225,10 +225,7 @@ class Run:
         return frozenset(agent for model in self.learners for agent in self.agents_of(model))
 
     def agents_of(self, model: str) -> tuple[str, ...]:
-        """Return the agents that a player may play, in the environment's order.
-
-        `model` is any name of a player; the result is () if it is unknown.
-        """
+        """Return the agents that the player `model` may play, in the environment's order, or ()."""
         return self.matchmaking.agents_of(model)
 
     def game(self, episode: Episode) -> Game:

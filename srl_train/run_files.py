@@ -95,9 +95,9 @@ class RunFiles:
             )
 
     def set_aside(self) -> Path | None:
-        """Move an earlier run's files into a new folder next to this one, which is returned.
+        """Move an earlier run's files into a new folder next to this one; return the new one.
 
-        It is the first free one of FOLDER-1, FOLDER-2, ... Without such files, returns None.
+        Its name is the first free one of FOLDER-1, FOLDER-2, ... Without such files, returns None.
         """
         names = ("config.yaml", "metrics.jsonl", "stages.jsonl", "summary.json",
                "report.html", "trackers.json",
@@ -135,7 +135,7 @@ def refuse_taken(folder: Path, advice: str = "") -> None:
 
 
 def refuse_unwritable(flag: str, path: Path) -> None:
-    """Create `path`'s folder; raise ConfigError, with `flag`, if no file can be written."""
+    """Create `path`'s folder; raise ConfigError, with `flag`, unless `path` can be written."""
     with asked_for(flag, path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():

@@ -170,7 +170,7 @@ def samples_for(
 
     `played` is agent to the episodes in which the model played it, group after group. If the model
     was never queried for an agent in one of a group's episodes, the agent's samples of the whole
-    group are left out. Samples are ordered by agent. Raises ValueError as `sample_of`.
+    group are left out. Samples are in the order of `played`. Raises ValueError as `sample_of`.
     """
     kept: list[TokenSample] = []
     left_out = dict.fromkeys(played, 0)
@@ -230,7 +230,7 @@ class SampleBuffer:
         """Remove and return the samples of the next update, or None if there are too few.
 
         Groups with a sample more than `max_staleness` updates older than `version`, the model's
-        update count, are first dropped. `round_number` is the current round, to compute ages.
+        update count, are first dropped. `round_number` is the current round.
         """
         groups: list[Sequence[TokenSample]] = []
         for group in self._groups:

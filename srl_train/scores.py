@@ -38,7 +38,6 @@ def model_scores(
     return of all agents with the same role that `models` play; `roles` is agent -> role. The score
     is from -CERTAIN to CERTAIN, and 0 for a model that shares no role or has one episode. Models
     without episodes are missing. No episode may have failed.
-
     The standard error is the larger one of that over episodes, and that over environment seeds.
     """
     excess: dict[str, dict[int, list[float]]] = {}

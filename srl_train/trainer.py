@@ -117,7 +117,7 @@ class Trainer:
         """Run the remaining stages and rounds, save the models and evaluate them.
 
         SIGINT and SIGTERM, unless the program handles them, end training after the current round
-        or pass. Episodes end at once in a single process without `play_ahead`. The last
+        or pass. In a single process without `play_ahead`, they interrupt episodes. The last
         complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised.
 
         Returns:
@@ -175,6 +175,7 @@ class Trainer:
         Due checkpoints are saved. Each stage ends with an evaluation, unless it ends the run.
 
         Raises:
+            TrainingError: If a loss or weights are not finite, or the disk is full.
             ConfigError: If the folder has another run or is in use, or a data file is missing.
             DataError, RolloutError: If data is invalid, or all episodes of an evaluation fail.
             EpisodeTimeout: If episodes exceed `rollout.timeout`.
@@ -256,7 +257,6 @@ class Trainer:
         self._recorder.round(run, result)
 
     def _settle(self) -> None:
-        """Record rounds on which models have trained; raise TrainingError if some are lost."""
         if self._models_ahead:
             raise TrainingError(
                 f"training ended after updates with samples of rounds after {self.run.next_round}; "
@@ -374,10 +374,11 @@ class Trainer:
         }
 
     def get_model_performance_summary(self) -> dict[str, dict[str, Any]]:
-        """Return model in training -> avg_reward (raw, per step), win_rate and totals.
+        """Return the results of each model in training, by model name.
 
-        `total_episodes` counts an episode once per agent of the model. `win_rate` is the
-        fraction of these in which no agent had a higher return and at least one had a lower one.
+        Keys: kind, model_name (base), seats, avg_reward (raw, per step), cooperation_score,
+        update_count, total_episodes (once per agent of the model) and win_rate: the fraction
+        of these in which no agent had a higher return, and at least one a lower one.
         Failed episodes and their groups do not count. Means and rates without data are None.
         """
         return summaries.model_states(self.run)

@@ -118,13 +118,13 @@ def check_groups(models: Sequence[str], groups: Groups) -> None:
 
 
 def members_of(models: Collection[str], groups: Groups) -> list[list[str]]:
-    """Return the sorted `models` of each group that has any; without groups, one list."""
+    """Return the sorted `models` of each group that has any; without groups, one list of all."""
     found = [sorted(set(group) & set(models)) for group in (groups or [list(models)])]
     return [group for group in found if group]
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """Return the name of the first tensor with NaN or infinity, or None; see `fsdp.full`."""
+    """Return the name of the first tensor with NaN or infinity, or None; collective if sharded."""
     for name, tensor in tensors.items():
         if not fsdp.full(tensor.isfinite().all()):
             return name

@@ -94,7 +94,7 @@ def _maximum_entropy(lead: Floats) -> Floats:
 
 
 def _logit_equilibrium(lead: Floats, logs: Floats) -> Floats | None:
-    """Return log w of w = softmax(lead @ w), or None if Newton's method does not converge."""
+    """Solve w = softmax(lead @ w) from log w = `logs`; return log w, or None if not converged."""
     count = len(lead)
     for _ in range(MAX_STEPS):
         weights = np.exp(logs)

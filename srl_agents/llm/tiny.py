@@ -64,7 +64,7 @@ class Dialogue:
 def random_dialogues(
     make_env: Callable[[], Any], games: int, turns: int, seed: int
 ) -> list[Dialogue]:
-    """Play random episodes of at most `turns` steps and return all agents' dialogues, if any.
+    """Play random episodes of at most `turns` steps; return the dialogues of agents that acted.
 
     There are `games` episodes, or FREE_GAMES times as many if any text is legal. Answers are drawn
     uniformly from the legal answers, or from `sample_answers` if any text is legal; a few are

@@ -62,7 +62,7 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
     """Return (issue, options) pairs; raise EnvConfigError if `issues` is empty or invalid.
 
     Names are lower-case letters and digits, a letter first. An issue has 2 or more different
-    options. All issues have at most MOST_PROPOSALS combinations and MOST_LETTERS characters.
+    options. Together, issues have at most MOST_PROPOSALS combinations and MOST_LETTERS characters.
     """
     if not isinstance(issues, Mapping) or not issues:
         raise EnvConfigError(f"issues must be a mapping issue -> options, got {shown(issues)}")
@@ -216,8 +216,9 @@ class Bargain:
     def play(self, chosen: Sequence[int]) -> list[bool]:
         """Play one round, one action per agent; change proposals, consents, mover and outcome.
 
-        A legal walk-away prevents a deal. If both agents accept at once, one of the two deals is
-        drawn. Returns a bool per agent, True if the action was illegal and counted as a pass.
+        A legal walk-away prevents a deal. With simultaneous offers, equal proposals are a deal,
+        and if both agents accept at once, one of the two deals is drawn. Returns a bool per
+        agent, True if the action was illegal and counted as a pass.
         """
         illegal = [
             action != PASS
@@ -264,7 +265,7 @@ def assessment(
 
     Returns:
         - `utilities`: points / 100 of each agent.
-        - `pareto_efficient`: True if no deal is better for an agent and worse for none.
+        - `pareto_efficient`: True unless a deal is better for an agent and worse for none.
         - `welfare_share`: sum of utilities / greatest sum of a deal or of the reservations.
         - `nash_product`: product of the gains over the reservations, in points / 100, or 0 if an
           agent has no gain.

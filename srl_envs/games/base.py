@@ -134,7 +134,6 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         raise NotImplementedError
 
     def _vectors(self) -> Sequence[Row]:
-        """Return the vectors of all `possible_agents`, in this order."""
         raise NotImplementedError
 
     def baselines(self) -> dict[str, float]:
@@ -295,8 +294,8 @@ class SimultaneousGame(RoundGame):
     def baselines(self) -> dict[str, float]:
         """Return mean returns per agent over the episodes with the seeds 0 to EPISODES - 1.
 
-        All agents play random legal actions, the best of `constant_actions`, or `scripted`.
-        "optimum" is the mean of `best_return()`, which games with a `scripted` policy have.
+        Without a `scripted` policy, return {}. Keys are "uniform" (random legal actions),
+        "constant" (best of `constant_actions`), "scripted" and "optimum" (`best_return`).
         """
         if self.scripted is None:
             return super().baselines()

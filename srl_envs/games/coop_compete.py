@@ -124,7 +124,7 @@ class CoopCompete(ChoiceGame):
 
     Args:
         num_agents: Number of agents, from 1 to 10,000. None for 4, or 2 in variant "pair".
-        cooperation_level: L of the formula, from 0 to 1.
+        cooperation_level: Factor L of the bonus for cooperating, from 0 to 1; 1 - L for competing.
         difficulty: From 0 to 1. The base reward has the factor max(0.1, 1 - difficulty).
         variant: "population", or "pair": two agents and a penalty for different choices.
         base_scale: Factor of the base reward, at least 0.

@@ -174,7 +174,7 @@ class Maze(base.SimultaneousGame):
     (15 + (2 * view_radius + 1)^2,), laid out as OBSERVATION_FIELDS. Infos of a step contain
     `shortest_path` (least number of rounds from the agent's start to its goal; for "meet", until
     all can be in one cell), `steps` (its moves, also blocked ones), `success` (it is at its goal;
-    for "meet", all are in one cell), `level_seed` (None for a drawn maze), `layout_hash` and, in
+    for "meet", all are in one cell), `level_seed` (None if not generated), `layout_hash` and, in
     the last round of a race of several agents, `winner`: the only agent at the goal, or "draw".
 
     Mazes are generated from `width`, `height` and `loop_share` unless a `layout` is given. Each
@@ -343,7 +343,7 @@ class Maze(base.SimultaneousGame):
         return rows, rewards, infos
 
     def best_return(self) -> float:
-        """Return the mean over agents of the best way to the goal; for "meet", an upper bound."""
+        """Return the mean of the agents' greatest possible returns; for "meet", an upper bound."""
         if self.task == "meet":
             return ARRIVAL + (STEP + DISTANCE) * (min(self._fewest[0], self.rounds) - 1)
         return fmean(map(self._best_way, self._places, self._goals))

@@ -52,7 +52,7 @@ def mirrors(width: int, height: int) -> tuple[tuple[bytes, itemgetter[Any]], ...
     """Return a pair (shape, function) for each of the 8 rotations and reflections of a grid.
 
     The shape is b"5x7:" for 5 rows of 7 cells after the rotation. The function receives a list
-    with an item per cell, row by row, and returns the items as a tuple in the order after it.
+    with an item per cell, row by row, and returns the items as a tuple in the rotated order.
     """
     grid = np.arange(width * height).reshape(height, width)
     forms = [form[::a, ::b] for form in (grid, grid.T) for a in (1, -1) for b in (1, -1)]
@@ -69,7 +69,7 @@ class Level:
         walls: Cells that cannot be entered.
         start: Start of the first agent, in a race of all agents.
         goal: Goal of a race or of a single agent. It must be reachable from the start.
-        seed: Level seed of a generated maze, None for a drawn one. Ignored by comparisons.
+        seed: Level seed of a generated maze, else None. Ignored by comparisons.
 
     Raises:
         EnvConfigError: A size is invalid; a cell is outside the maze; start, goal and walls

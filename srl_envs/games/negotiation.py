@@ -320,7 +320,7 @@ class SocialNegotiation(TalkingGame):
         return self._look(), rewards, infos
 
     def best_return(self) -> float:
-        """Return the best sum of utilities of a first deal, or of reservations, per agent."""
+        """Return the best mean return of all agents, by the earliest possible deal or by none."""
         rules, bargain = self.rules, self.bargain
         # With alternating offers, all other agents must accept, one per round.
         waits = rules.num_agents - 1 if bargain.alternating else 0

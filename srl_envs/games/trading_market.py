@@ -90,7 +90,7 @@ class TradingRules:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """Offer of each action from `first_offer` on."""
+        """Offers of the actions from `first_offer` on, in action order."""
         units, goods = range(1, self.max_quantity + 1), range(self.goods)
         return tuple(
             Offer(slot, give, given, want, wanted)
@@ -176,7 +176,7 @@ class Market:
         return (kept + 1) / (kept + broken + 2)
 
     def can_accept(self, agent: int, maker: int) -> bool:
-        """Return True if the agent can pay for `maker`'s offer in addition to the agent's own."""
+        """Return True if the agent can pay for `maker`'s offer plus the agent's own, if any."""
         offer, own = self.offers[maker], self.offers[agent]
         assert offer is not None
         spare = self.stocks[agent][offer.want]

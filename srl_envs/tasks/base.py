@@ -210,7 +210,7 @@ class Task(ABC):
     def use(self, problems: Iterable[Problem]) -> None:
         """Use given problems instead of drawn ones, and set `split` to "any".
 
-        Environments constructed earlier keep their difficulties and split.
+        Earlier environments use the problems, too, but keep their difficulties and split.
 
         Args:
             problems: At least one problem. Their range of difficulties becomes `difficulties`.

@@ -240,7 +240,7 @@ def same(one: Tree, other: Tree) -> bool:
     """Return True if two trees have equal values at many fixed values of their variables.
 
     Both must be undefined at the same of these values (division by zero, no real number, too large)
-    and defined at one at least; identical trees may be too large.
+    and defined at one at least. Identical trees with too large values are equal.
     With roots, pi, functions or large numbers, CLOSE digits must agree.
     Raises ImportError if mpmath is needed for these and missing.
     """

@@ -327,7 +327,7 @@ def _spans(text: str, units: frozenset[str]) -> Reading | None:
 
 
 def _span(text: str, *, alone: bool) -> Span | None:
-    """Return an interval or inequality, None (as for (2, 3) `alone`); may raise Unreadable."""
+    """Return an interval or inequality, else None, as for (2, 3) if `alone`."""
     parts = _RELATION.split(text)
     if len(parts) in (3, 5):
         return _related([part.strip() for part in parts])

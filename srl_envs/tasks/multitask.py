@@ -83,9 +83,9 @@ class Multitask(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
 
     Args:
         environments: Label -> {"name": registered name or 'module:function', "options": keyword
-            arguments other than those below, optional}; by default DEFAULT.
-        max_cycles: `max_cycles` of all environments; by default, that of each.
-        obs_mode: Observation mode of all environments.
+            arguments without obs_mode and render_mode, optional}; by default DEFAULT.
+        max_cycles: `max_cycles` of all, then refused in "options"; by default, that of each.
+        obs_mode: Observation mode of all.
         render_mode: Render mode of all environments.
 
     Raises:

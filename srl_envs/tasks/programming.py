@@ -143,7 +143,7 @@ def _failure_text(test: Test, outcome: CallOutcome, verdict: SandboxVerdict) -> 
 
 
 def _program(problem: Problem, answer: str) -> str:
-    """Return the question's code, followed by `answer` or with its function replaced by it."""
+    """Return `answer` after the question's code, or instead of its function."""
     prompt = problem.data.get("prompt", "")
     beginning = prompt or problem.data.get("prefix", "")
     entry = problem.data.get("entry", "f")

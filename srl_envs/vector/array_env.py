@@ -98,8 +98,8 @@ class ArrayGame(VectorGame):
         """Play one round with actions `chosen` (N, A); write `_observations`.
 
         `over` (N,) marks environments in their last round, `resting` (N,) environments whose
-        results are ignored. Returns rewards (N, A) and marks (N,) of episodes that terminate,
-        or None.
+        results are ignored. Returns rewards (N, A) and marks (N,) of terminated episodes, or
+        None without any.
         """
         raise NotImplementedError
 

@@ -243,7 +243,7 @@ class OpenSpielGame(RoundGame):
         return observations, infos
 
     def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation and int8 action mask, with action 0 if none is legal."""
+        """Return a player's observation and int8 action mask, only action 0 if none is legal."""
         place = player, position.history_str()
         if place not in self._known:
             if len(self._known) >= MOST_KNOWN:
@@ -339,8 +339,8 @@ def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if the game has at most 256 actions, and the collected names
-    are distinct and the same in all situations. An action without a collected name has its number.
+    fixed seed. They are the answers if the game has at most 256 actions, and each name is the same
+    in all situations and parsed as its action. An action without a collected name has its number.
     """
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))

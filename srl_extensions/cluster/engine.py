@@ -176,7 +176,7 @@ class RayPublisher(WeightPublisher):
 
 
 class PlayerSampler:
-    """Sampler of all players on the model servers of `base`, which episode records call `name`."""
+    """Handle of all players' backends on the servers of `base`; episode records call it `name`."""
 
     def __init__(self, engine: RayEngine, name: str, base: str, stop_ids: frozenset[int]) -> None:
         self.name, self.base, self.stop_ids = name, base, stop_ids

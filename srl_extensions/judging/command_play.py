@@ -56,9 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play episodes, write --record if given; return 0, or 2 if one fails before the person leaves.
+    """Play episodes until one fails or the person leaves; write --record if given.
 
-    Play none after either. Raise ConfigError, EnvConfigError or PolicyError for
+    Return 0, or 2 after a failure. Raise ConfigError, EnvConfigError or PolicyError for
     invalid arguments.
     """
     check_numbers(args)

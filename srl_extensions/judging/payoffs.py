@@ -93,13 +93,13 @@ def cells(returns_RCE: Floats, seed: int) -> list[list[dict[str, Any]]]:
 def rankings(
     payoffs_NN: Floats, players: Sequence[str], games: Sequence[PairGame]
 ) -> dict[str, dict[str, float | None]]:
-    """Return player -> its rankings, from the games and the mean returns of the row's player.
+    """Return player -> its rankings, from games and mean returns of the row's player.
 
     "mean_return" is the mean return with all other players, "won" the share of games won against
-    them that name a winner (a draw is half a win; None without such games). The others are computed
-    from the row's return minus the column's: "alpha_rank" and "nash_weight" are probabilities of
-    the player, and "nash_value" is its Nash value. Raise ValueError for returns that are not
-    finite, and ArithmeticError as `nash_average`.
+    them that name a winner (a draw is half a win; None without any). The others are based on the
+    row's return minus the column's: "alpha_rank" and "nash_weight" are its probabilities, and
+    "nash_value" is half its mean lead over players drawn by "nash_weight". Raise ValueError for
+    returns that are not finite, and ArithmeticError as `nash_average`.
     """
     shares, (weights, values) = alpha_rank(payoffs_NN), nash_average(payoffs_NN)
     others = (payoffs_NN.sum(axis=1) - payoffs_NN.diagonal()) / (len(players) - 1)

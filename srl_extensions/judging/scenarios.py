@@ -144,8 +144,7 @@ def play_scenario(
     """Play `samples` episodes of each of `episodes` starts, and return all, start after start.
 
     `focal` and `background` are as in `score`. The recorded names of the background policies are
-    those of the scenario.
-    `runner` limits and records the episodes, including failed ones.
+    those of the scenario. `runner` limits and records the episodes, including failed ones.
 
     Raises ValueError or PolicyError as `score`, and the errors of `runner.play`.
     """

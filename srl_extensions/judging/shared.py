@@ -47,7 +47,7 @@ class NamedPlayers:
         return self.resolver.by_agent(specs, make)
 
     def policies(self, name: str, make: MakeEnv, agents: Iterable[str]) -> list[Policy]:
-        """Return the policies of a player of `agents`: one, or one for each model of a run."""
+        """Return policies of player `name` for `agents`: one, or one per model of a run."""
         return self.resolver.policies(self.specs[name], make, agents)
 
     def record(self, name: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Solved:
     interval: tuple[float, float] | None
     """95 % interval of `share`, by bootstrap over problems; None for fewer than two."""
     pass_at: tuple[PassAt, ...]
-    """Estimates of pass@k, by k."""
+    """Estimates of pass@k, by ascending k."""
 
 
 def check_pass_at(scenario: Scenario, samples: int, pass_at: Sequence[int]) -> None:

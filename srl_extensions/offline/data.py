@@ -189,8 +189,8 @@ def best_of(
 
     `returns` maps an episode to agent -> return. The best `top_fraction` (rounded up) is selected
     per agent and start (environment and seed). Of equal returns the first is selected. The result
-    keeps the order of `parts`. Raises DataError if `top_fraction` is below 1 and no agent has
-    several parts from one start.
+    keeps the order of `parts`. Raises DataError if `top_fraction` is below 1 and parts exist,
+    but no agent has several from a start.
     """
     worth = [returns(episode) for episode in episodes]
     alike: dict[tuple[str, int, str], list[Part]] = defaultdict(list)

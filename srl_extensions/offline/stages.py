@@ -41,9 +41,10 @@ class Stage:
     """Running stage `name` ("sft" or "dpo") of a run, for use in a `with` block.
 
     The constructor reads the data, or plays episodes and writes them to `folder`/NAME.jsonl. A
-    resumed stage continues from `run.stages.saved`, and reads that file again. `run.stages.open` is
-    the stage until the end of the block, which restores the models' forward methods. If all passes
-    are done, it appends the report to `run.stages.reports`, else it sets `run.stages.saved`.
+    resumed stage continues from `run.stages.saved`, and rereads the data or that file. Until
+    the block ends, `run.stages.open` is the stage. The end restores the models' forward
+    methods. It appends the report to `run.stages.reports`, or sets `run.stages.saved` if passes
+    are left.
 
     Raises DataError if samples are invalid, too long or missing, ConfigError if players, optimizer
     or schedule cannot be built, TrainingError if too many episodes failed, and CheckpointError if

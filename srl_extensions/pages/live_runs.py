@@ -171,7 +171,7 @@ def overview(runs: Mapping[str, WatchedRun], given: Sequence[Path]) -> Document:
 def progress(run: RecordedRun) -> RoundProgress:
     """Return the share of complete rounds (NaN: unknown), with a legend of texts.
 
-    The texts are the rounds, the recent pace and the time left, where known, or "finished".
+    The first counts rounds. Others: "finished", or pace and time left if known.
     """
     done, planned = run.rows[-1]["round"] + 1 if run.rows else 0, number_at(run.config, "rounds")
     words = [f"round {done} of {planned:.0f}" if math.isfinite(planned) else f"round {done}"]

@@ -36,7 +36,7 @@ from srl_train.run import PlayedRound, Run, UpdateStats
 class LearnerThread:
     """Thread in which `models` train together on rounds, in order, beginning with round `first`.
 
-    A round starts only if the models have trained on all earlier rounds except at most `room`.
+    The episodes of a round start only after training on all but `room` earlier rounds.
     """
 
     def __init__(self, models: tuple[str, ...], room: int, first: int) -> None:
@@ -53,7 +53,7 @@ class LearnerThread:
 class PlayAhead:
     """Schedule of rounds that are played ahead of the models (srl_train.schedule.Schedule).
 
-    Between two calls, rounds and updates that started continue, and no round starts.
+    Between calls, started rounds and queued updates continue, but no round starts.
     `saves_after(number)` is True if a checkpoint follows the round of this number.
     """
 
@@ -160,7 +160,7 @@ class PlayAhead:
         return episodes
 
     def _prepare_round(self) -> bool:
-        """Queue the next round's updates, or return False if that must wait; raise its errors."""
+        """Queue the next round's updates and return True, or False if that must wait."""
         number = self._prepared
         playing = self._playing.get(number)
         if playing is None or not playing.done():

@@ -144,8 +144,7 @@ def values_after(
 def joint_states(samples: Sequence[TokenSample], agents: Sequence[str]) -> Tensor:
     """Return [joint state, one-hot agent] before each of up to K answers of B samples, (B, K, S).
 
-    Padding is 0. `agents` are all agents. All samples must have `states`. Raises ValueError if
-    states of a sample differ in size.
+    Padding is 0. `agents` are all agents. All samples must have `states`.
     """
     rows = [_with_agent(sample.states or (), sample, agents) for sample in samples]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)
@@ -156,9 +155,8 @@ def with_closings(
 ) -> dict[str, Tensor]:
     """Return a copy of the batch with one more value position per row, after the last observation.
 
-    `value_positions` and `states`, if present, have one more column, and completions end with
-    `closing_ids`. For samples without `closing_ids`, the column has no meaning. `agents` are all
-    agents.
+    Completions end with `closing_ids`. `value_positions`, and `states` if present, have one more
+    column, without meaning for samples without `closing_ids`. `agents` are all agents.
     """
     like = batch["completion_ids"]
     whole = [like.new_tensor(s.completion_ids + (s.closing_ids or ())) for s in samples]

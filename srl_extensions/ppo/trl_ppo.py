@@ -101,7 +101,7 @@ class PlayedPPOTrainer(PlayedGRPOTrainer):
     def _values_in_contexts(
         self, samples: Sequence[TokenSample], shape: Sequence[int], *, closing: bool = False
     ) -> Tensor:
-        """Return answers' values (B, K), padded with 0; `closing` adds those of `closing_ids`."""
+        """Return answers' values, else 0; `closing` sets the last column, after `closing_ids`."""
         contexts = [
             (row, column, ids)
             for row, sample in enumerate(samples)

@@ -41,11 +41,10 @@ def generalized_advantages(
 
 
 def standardized(advantages: Floats, kinds: Sequence[Hashable] | None = None) -> Floats:
-    """Return advantages minus a mean, divided by the deviation of all these differences + 1e-8.
+    """Return (advantages - means) / (population standard deviation of the differences + 1e-8).
 
-    Without `kinds`, the mean is that of all advantages. With the kind of each action in `kinds`, it
-    is per kind, as a baseline (Greensmith et al. 2004, sec. 3). A single action of its kind uses
-    the mean of all.
+    The mean is that of all advantages. With `kinds`, the kind of each action, it is per kind
+    (Greensmith et al. 2004, sec. 3), except for the only action of a kind.
     """
     members: dict[Hashable, list[int]] = {}
     for number, kind in enumerate(kinds or ()):
@@ -82,7 +81,7 @@ class ValueScale:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of all updates' returns, weighted, at least 1e-8; 1.0 before any."""
+        """Weighted standard deviation of all updates' returns, at least 1e-8; 1.0 at first."""
         return max(math.sqrt(self._variance), 1e-8)
 
     def update(self, returns: Floats) -> None:

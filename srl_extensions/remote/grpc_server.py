@@ -73,7 +73,7 @@ class Service:
         )
 
     async def describe(self, request: pb.DescribeRequest) -> pb.ServerDescription:
-        """Return version (or ""), served environments, and number of open sessions."""
+        """Return version ("" if not installed), environments, and number of open sessions."""
         return pb.ServerDescription(
             version=versions().get("core-srl", ""),
             environments=self._settings.environments,
@@ -111,7 +111,7 @@ class Service:
         return pb.Frame(content=content)
 
     async def close(self, request: pb.CloseRequest) -> pb.CloseReply:
-        """End a session and close its environment; do nothing for an unknown session."""
+        """End a session as `Sessions.close`; ignore an unknown session."""
         await self.sessions.close(request.session)
         return pb.CloseReply()
 

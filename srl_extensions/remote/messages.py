@@ -87,14 +87,15 @@ def from_space(plain: Any) -> spaces.Space[Any]:
 
 @dataclass(frozen=True)
 class Description:
-    """Constant attributes of an environment; None for attributes that the environment lacks."""
+    """Constant attributes of an environment; `teams` and `max_cycles` may be None."""
 
     observation_spaces: dict[str, Any]
-    """Agent -> observation space as plain data."""
+    """Agent -> result of `to_space`."""
     action_spaces: dict[str, Any]
     metadata: dict[str, Any]
     teams: dict[str, str] | None
     baselines: dict[str, float] | None
+    """Mean rewards, or None if the game's baselines are returns."""
     max_cycles: int | None
     has_text: bool
     """True if the environment has a text view."""

@@ -137,7 +137,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
         self.action_spaces = {AGENT: TextSpace(ANSWER_LENGTH)}
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return its text and {} by agent. EnvError if this fails.
+        """Start an episode and return {"agent_0": text}, {"agent_0": {}}. EnvError if this fails.
 
         `options` are arguments of the server's reset.
         """
@@ -181,7 +181,6 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
             client.close()
 
     def _call(self, method: str, /, *arguments: Any, **options: Any) -> Any:
-        """Call OpenEnv's client; if this fails, end the session and raise EnvError."""
         if self._client is None:
             self._client = _Client(
                 self._url,
@@ -212,7 +211,7 @@ class OpenEnvGame(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # no type
 
 
 def listed(observation: Mapping[str, Any]) -> str:
-    """Return "key: value" lines of the fields that are not empty; a sentence if all are."""
+    """Return "key: value" lines, without values None, "", [] and {}; a sentence if none is left."""
     lines = [
         f"{key}: {value if isinstance(value, str) else json.dumps(value)}"
         for key, value in observation.items()
@@ -265,7 +264,7 @@ class PartnerGame(OpenEnvGame):
         return tuple(answers[i] for i in rng.permutation(len(answers))[:count]) or None
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Start an episode; return its first text and {} by agent, or raise EnvError.
+        """Start an episode and return {"agent_0": text}, {"agent_0": {}}. EnvError if this fails.
 
         `options` are the reset options of the game on the server.
         """
@@ -285,7 +284,6 @@ class FocalAgent(wrappers.FocalAgent):
 
     Partners on the server play the other agents. The server needs one session per concurrent
     completion.
-
     `environment` is the name of a game of the server, by default its first. Raises EnvError for a
     wrong `url`, for every failure of the server, and if several agents lack partners.
     """

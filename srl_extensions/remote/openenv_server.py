@@ -205,7 +205,7 @@ def create_app(
     Args:
         games: Name on the server -> game.
         max_sessions: Maximum number of sessions, at least 1.
-        names: Host names of requests that are allowed in addition to `localhost` and addresses.
+        names: Host names allowed in requests, in addition to `localhost` and IP addresses.
 
     Raises:
         EnvError: If a game cannot be made or has held-out levels, or an argument is wrong.

@@ -40,9 +40,8 @@ RULES = frozenset({
 class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
     """Environment on a server, whose results equal those of the local environment.
 
-    The text view and the rules that policies read are those of the same environment constructed in
-    this process. Reading them raises EnvError if this fails, or if the server has another release
-    of core-srl. Constructor, `reset` and `step` raise RemoteError if a call of the server fails.
+    `text_view` and the attributes in RULES are read from `local`, and raise its errors.
+    Constructor, `reset` and `step` raise RemoteError if a call of the server fails.
     """
 
     render_mode = None
@@ -64,7 +63,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
 
     @cached_property
     def local(self) -> Any:
-        """Same environment in this process; EnvError if impossible or releases differ."""
+        """Same environment, made in this process; EnvError if this fails or releases differ."""
         there, here = self._server.describe().version, versions().get("core-srl", "")
         if there != here:
             raise EnvError(
@@ -79,7 +78,7 @@ class RemoteEnv(SpacesOfAgents, ParallelEnv):  # type: ignore[misc]  # PettingZo
         return self.local.text_view if self._described.has_text else None
 
     def baselines(self) -> dict[str, float]:
-        """Return reference policy -> mean reward per agent and step, {} for games with returns."""
+        """Return reference policy -> mean reward per agent and step; {} if the game has none."""
         return dict(self._described.baselines or {})
 
     def __getattr__(self, name: str) -> Any:

@@ -75,8 +75,8 @@ def of_evaluation(when: str, measured: Mapping[str, Any]) -> dict[str, float]:
 def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
     """Return dotted name, which begins with `path`, -> number or text of each leaf of a tree.
 
-    Lists with mappings are trees. Leaves except numbers become texts of at most 1000 characters,
-    without secrets; a value with the name of a secret becomes "(left out)".
+    Lists with mappings are trees by index. Leaves except numbers become texts of at most 1000
+    characters without secrets. A nonempty value with a secret's name is "(left out)".
     """
     if isinstance(tree, list | tuple) and any(isinstance(entry, Mapping) for entry in tree):
         tree = dict(enumerate(tree))
@@ -93,7 +93,7 @@ def of_settings(tree: Any, path: str = "") -> dict[str, int | float | str]:
 
 
 def without_secrets(text: str) -> str:
-    """Replace credentials in URLs, "Bearer ...", and values as in "token=..." by "..."."""
+    """Return the text with "..." for secrets in URLs, "Bearer X" and "token=X"."""
     text = re.sub(r"(?<=://)[^/\s@]*@", "...@", text)
     text = re.sub(r"(?i)\b(bearer|basic)\s+[^\s,;\"']+", r"\1 ...", text)
     return _SECRET_IN_TEXT.sub(r"\1\2...", text)

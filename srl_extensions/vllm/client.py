@@ -172,7 +172,7 @@ class VLLMClient:
         _sampled(self.name, reply, model, 1, 1)
 
     async def is_healthy(self, seconds: float) -> bool | None:
-        """Return True if the engine runs, False for an error, None without reply in `seconds`."""
+        """Return True if the engine runs, False for an error status, None without a reply."""
         request = self._client.get(f"{self.url}/health", cast_to=str, options={"max_retries": 0})
         try:
             await background_loop.await_(within(seconds, self.name, request))

@@ -196,7 +196,7 @@ class Fleet:
             log.warning("%s is up again", name)
 
     async def _until_down(self, member: Member) -> None:
-        """Wait until a server ends or hangs, or an attached one fails a check or request."""
+        """Wait until a server ends, hangs or is unhealthy, or an attached one fails a request."""
         client, server = member.client, member.server
         heard = time.monotonic()
         while time.monotonic() - heard < HANGS_AFTER:

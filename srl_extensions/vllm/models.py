@@ -91,8 +91,8 @@ class ServedModels:
     def start(self, learners: Mapping[str, Apply]) -> None:
         """Start or attach to the servers, and set `facts` and `check` (`Fleet.check`).
 
-        `learners` maps each model to a function that runs functions in its learner's process
-        (`Apply`). Raises the errors of `open_fleet`.
+        `learners` maps each model, in order, to a function that runs functions in its learner's
+        process (`Apply`). Raises the errors of `open_fleet`.
         """
         self._learners = learners
         self._fleet = open_fleet(self._config, self._sources, self._logs)

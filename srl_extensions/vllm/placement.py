@@ -51,11 +51,8 @@ def place(servers: int, gpus: Sequence[Gpu], *, each: int = 1) -> list[Placement
     """Return a placement for each server, on the CPU if there are no GPUs.
 
     Groups of `each` consecutive GPUs are assigned to servers in turn; GPUs may be shared or left
-    unused. Servers of a group receive equal shares of the free memory, at most 0.9 in all. The
-    GPU of the group with the smallest free share decides.
-
-    Raises:
-        PlacementError: If there are some GPUs, but fewer than `each`.
+    unused. Servers of a group receive equal shares of the free memory, in all at most 0.9 of the
+    total. The GPU with the smallest free share decides. PlacementError for 1 to `each` - 1 GPUs.
     """
     if not gpus:
         return [Placement((), None)] * servers

@@ -72,8 +72,8 @@ class ServedPublisher(WeightPublisher):
 
     Every server that is up loads a new version, and its log-probabilities are compared with the
     learner's. An adapter answers after this comparison only; a whole model is replaced at once.
-    Older adapters are unloaded once they have no open requests. Servers that were down load the
-    weights again.
+    Adapters beyond `keep` are unloaded once they have no open requests. Servers that were down load
+    the weights again.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ServedPublisher(WeightPublisher):
     def publish(self, name: str, version: int | str, tensors: Mapping[str, Tensor]) -> None:
         """Write and publish weights, unless this version of `name` is current.
 
-        Waits until new requests use the weights, and versions beyond `keep` have no open requests.
+        Waits until new requests use the weights, and adapters beyond `keep` are unloaded.
 
         Raises:
             BackendError: If a server refuses the weights, log-probabilities differ, or no server
@@ -137,7 +137,7 @@ class ServedPublisher(WeightPublisher):
         return self.answering[name].version if name in self.answering else None
 
     def close(self) -> None:
-        """Unload all adapters and remove the folders of all publications; log failures."""
+        """Unload all adapters, log failures, and remove all publications' folders."""
         background_loop.run(self._close())
 
     async def _close(self) -> None:
@@ -148,7 +148,6 @@ class ServedPublisher(WeightPublisher):
                 await self._forget(name, one)
 
     async def _publish(self, name: str, new: Publication) -> None:
-        """Load a version, switch to it, and unload drained ones beyond `keep`."""
         held, sampler = self._versions.setdefault(name, []), self._samplers[name]
         held.append(new)
         try:
@@ -175,7 +174,6 @@ class ServedPublisher(WeightPublisher):
                         await self._load(name, client, one)
 
     async def _load_everywhere(self, name: str, new: Publication) -> None:
-        """Load and check `new` on each server that is up; BackendError after 600 s."""
         latest = time.monotonic() + MAX_WAIT
         while True:
             async with self._changing:

@@ -157,7 +157,7 @@ PARTS = (
 def check(config: RunConfig, *extra: Part) -> None:
     """Raise ConfigError for the first two choices in a configuration that exclude each other.
 
-    `extra` are further choices, such as `PROCESSES` and `OBJECTS`, that it cannot contain.
+    `extra` are choices outside the configuration that were made, as `PROCESSES` for torchrun.
     """
     chosen = [*extra, *(part for part in PARTS if part.is_chosen(config))]
     for one, other, fact in conflicts(chosen):

@@ -22,7 +22,7 @@ class StageConfig(OptimizerConfig):
     data: Annotated[tuple[LocalPath, ...], Field(strict=False)] = ()
     """JSON Lines files of the training data. An empty list plays episodes instead."""
     epochs: Count = 1
-    """Number of passes over the data. The update strategy is applied after each pass."""
+    """Number of passes over the data. The update strategy treats a pass as a round."""
 
     def check_group_size(self, size: int) -> None:
         """Raise ConfigError if groups of `size` episodes do not fit the stage; here do nothing."""

@@ -72,7 +72,7 @@ class Learner(Protocol):
         """Copy values, by parameter name, into the trainable parameters; others are unchanged."""
 
     def set_reference(self, weights: Mapping[str, Tensor]) -> None:
-        """Copy values of all parameters, by name, into the reference model, if any."""
+        """Copy `weights`, all trainable parameters by name, to the reference model, if any."""
 
     def save_model(self, folder: Any) -> None:
         """Write the model, for transformers or PEFT, and its tokenizer into the folder."""

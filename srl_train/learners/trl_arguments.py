@@ -22,8 +22,7 @@ def common_arguments(
 ) -> dict[str, Any]:
     """Return the keyword arguments of transformers' TrainingArguments that all learners share.
 
-    `steps` is the number of optimizer steps of the run, `accumulation` that of passes per step. The
-    device of `model` decides `use_cpu`.
+    `steps` is the number of optimizer steps of the run, `accumulation` that of passes per step.
     """
     return {
         # Required by transformers; nothing is written there.

@@ -171,8 +171,8 @@ class PlayedLearner(SteppedLearner):
         group_size: Number of consecutive samples that are compared.
         temperature: Temperature with which the samples were drawn.
         planned_updates: Number of updates of the run, for the learning-rate schedule.
-        max_divergence: Limit of the mean difference in log-probability from another sampling
-            engine; None if the model itself samples.
+        max_divergence: Limit of the mean absolute difference in log-probability from another
+            sampling engine; None if the model itself samples.
         discount: Discount per step, for subclasses that estimate values.
         joint: Agents and length of `TokenSample.states`, for subclasses; None without states.
         seed: Seed of the trainer's construction.
@@ -234,8 +234,8 @@ class PlayedLearner(SteppedLearner):
     def begin_update(self, samples: Sequence[TokenSample], seed: int, version: int) -> int:
         """Start one update and return its number of optimizer steps (see `Learner.begin_update`).
 
-        Every process receives all samples and trains on its part. A reference model `moving`
-        becomes a copy of the model if `version` is a multiple of `reference_every`.
+        Every process receives all samples and trains on its part. With `reference` "moving", the
+        reference becomes a copy of the model if `version` is a multiple of `reference_every`.
 
         Raises TrainingError unless the number of samples is a multiple, above 0, of `group_size`
         and of processes x `minibatches` x `gradient_accumulation_steps`.

@@ -52,7 +52,7 @@ class Sink(Protocol):
 class JsonlSink:
     """Sink that appends rows to a JSON Lines file, which the constructor opens.
 
-    An incomplete last line, which a killed process may have written, is removed at opening.
+    An incomplete last line is removed at opening.
 
     Args:
         path: File, which is created with its folder if it does not exist.

@@ -31,8 +31,8 @@ MAX_NEW_TOKENS = "256"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command of `argv` (None: sys.argv[1:]) and return its exit code.
 
-    The code is 2 after an error of Core SRL or a missing extra, and 130 after SIGINT. Other errors
-    are raised, as is SystemExit for invalid arguments (2) and --help (0).
+    The code is 2 after an error of Core SRL or a missing extra, 130 after SIGINT, and 0 without a
+    command. Other errors are raised, as is SystemExit for invalid arguments (2) and --help (0).
     """
     parser = _parser()
     args, rest = parser.parse_known_args(argv)

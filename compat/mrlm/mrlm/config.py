@@ -88,7 +88,7 @@ class PPOConfig(Section):
 
 
 class GRPOConfig(Section):
-    """Group relative policy optimization: answers to the same start are compared."""
+    """Group relative policy optimization: episodes from the same start are compared."""
 
     group_size: Annotated[int, Field(ge=2)] = 4
     gamma: float = setting("rollout.discount", 0.99)
@@ -97,7 +97,7 @@ class GRPOConfig(Section):
     reward_normalization: Literal["group", "batch"] = "group"
     """Samples of the standard deviation: those of the group or of the batch."""
     temperature: float = setting("models.sampling.temperature", 1.0)
-    """Sampling temperature in training, instead of that of the model or policy."""
+    """Sampling temperature of the run, instead of that of the model or policy."""
     clip_range: float = setting("algorithm.clip_range", 0.2)
     num_grpo_epochs: int = setting("algorithm.num_iterations", 1)
 
@@ -136,7 +136,7 @@ class EvalEnvironmentConfig(Section):
     mode: Literal["client"] = "client"
     max_turns: Positive | None = None
     server_address: str | None = None
-    """Address ("host:port") of the server that runs the environment."""
+    """Address ("host:port") of the server that runs the environment; null runs it here."""
     options: Mapping[str, Any] = {}
     """Other options: those of the environment in srl_envs, or of DebateEnvironment."""
 

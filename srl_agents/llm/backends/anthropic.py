@@ -20,7 +20,7 @@ class AnthropicModel(ApiModel):
     """Model behind the Messages API, through the SDK `anthropic`.
 
     The key is ANTHROPIC_API_KEY and the server ANTHROPIC_BASE_URL by default. `answer` raises
-    PolicyError for a seed, and for a temperature, top_p or top_k other than the default.
+    PolicyError for a seed, for a temperature or top_p other than 1, and for a top_k.
     """
 
     provider = "anthropic"

@@ -25,7 +25,7 @@ class OpenAIModel(ApiModel):
     """Model behind chat completions, through the SDK `openai`.
 
     The key is OPENAI_API_KEY and the server OPENAI_BASE_URL by default. A seed makes the same
-    answer likely, not certain. `answer` raises PolicyError for a top_k or a temperature above 2.
+    answer likely, not certain. `answer` raises PolicyError for a top_k, or a temperature above 2.
     """
 
     provider = "openai"

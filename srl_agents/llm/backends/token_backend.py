@@ -120,7 +120,7 @@ class Backend(Protocol):
         ...
 
     def release(self, conversation: int) -> None:
-        """Free the cache of a conversation, by its id `Request.conversation`, after its end."""
+        """Free the cache, if any, of a conversation that is over: a `Request.conversation`."""
 
 
 def check_room(request: Request, positions: int | None, name: str) -> None:

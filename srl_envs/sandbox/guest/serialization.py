@@ -27,7 +27,7 @@ def dumps(value: Any) -> bytes:
     """Return plain data (see the module) as one line of JSON bytes, without a line feed.
 
     An object of a subclass is written as its base class, and a bytearray as bytes. Raises
-    NotPlainError for other objects.
+    NotPlainError for other and too deeply nested objects.
     """
     try:
         return json.dumps(_packed(value, MAX_NESTING), separators=(",", ":")).encode("ascii")

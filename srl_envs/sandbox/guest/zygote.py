@@ -95,7 +95,7 @@ def _set_up(place: confinement.Place, without: set[str]) -> dict[str, Any]:
 
 
 def _serve(control: socket.socket, place: confinement.Place) -> None:
-    """Fork a run per message until `control` ends; reply its status, CPU seconds and cause."""
+    """Fork a run per message until `control` closes; reply with status, CPU time and cause."""
     own = place.own_processes
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 64, DESCRIPTORS)

@@ -60,13 +60,13 @@ _ECHOING = ("write_file", "list_files")  # tools whose results contain names cho
 
 @dataclass
 class ToolSession:
-    """Tool calls of one agent in one episode, and the needed calls among them.
+    """Tool calls of one agent in one episode, and the needed calls.
 
-    A needed call counts once a call of its tool is successful. With `evidence`, the result must
-    contain this line, and a read file must be the needed one. A calculation must then use only
-    numbers of the question or of results of earlier turns. Unless it is the first needed call, at
-    least one number must depend on a file, a search or a tool of the user. Reading a file that the
-    agent wrote never counts, nor does a repeated call.
+    A successful call counts as the first missing needed call of its tool whose conditions hold.
+    With `evidence`, the result must contain this line, and a read file must be the needed one. A
+    calculation must then use only numbers of the question or of results of earlier turns. Unless it
+    is the first needed call, at least one number must depend on a file, a search or a tool of the
+    user. Reading a file that the agent wrote never counts, nor does a repeated call.
     """
 
     box: Toolbox
@@ -320,6 +320,7 @@ def parallel_env(
             default, all whose tools are in `tools`.
         tools: "calculator", "files", "search" (default: these), "python" (in the sandbox), Tools.
         problems: Problems from srl_envs.tasks.tool_use.generators.asked, instead of families.
+            `split` is then "any" by default.
         search: Search provider instead of the shipped corpus, if no family needs "search".
         history: Number of turns before the last turn that an observation repeats.
         settings: Further keyword arguments of TaskEnv.

@@ -77,8 +77,8 @@ class Tool:
             name: Name of the tool, by default that of the function.
 
         Raises:
-            EnvConfigError: The function or an argument lacks a description or a type hint, or JSON
-                has no such type.
+            EnvConfigError: The description, or an argument's line or type hint, is missing, or
+                JSON has no such type.
         """
         name = name or str(getattr(function, "__name__", type(function).__name__))
         docstring = inspect.getdoc(function) or ""
@@ -257,7 +257,7 @@ def read_turn(text: str) -> tuple[ToolCall, ...] | str | ParseFailure:
     """Return the calls in an agent's text, or its answer as str; never raise.
 
     Text up to </think> is skipped if it begins with <think> or has no call. Calls are in tags, or
-    all text is JSON. Without calls, `Answer:`, `<answer>` or a box marks the answer. Return a
+    all text is JSON. Without calls, `Answer:`, `<answer>` or a TeX box marks the answer. Return a
     ParseFailure for malformed or more than CALLS_A_TURN calls, and for all other texts.
     """
     text = _after_thought(text)
@@ -362,9 +362,9 @@ def tool_turn(registry: ToolRegistry, text: str) -> str | None:
 
 
 def response(result: ToolResult, results: int) -> str:
-    """Return <tool_response> tags around a result, or "Error: <result>" if it is not `ok`.
+    """Return the result in <tool_response> tags, after "Error: " if it is not `ok`.
 
-    The content is cut to fit `results` times into one observation.
+    Cut the content so that `results` responses fit an observation.
     """
     content = result.content[: 3 * TEXT_LENGTH // 4 // results]
     return framed("tool_response", content if result.ok else f"Error: {content}")

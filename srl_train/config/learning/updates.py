@@ -48,7 +48,7 @@ class SynchronizedConfig(UpdatesSection):
     strategy: Literal["synchronized"] = "synchronized"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged with each other, without other models. [] averages all."""
+    """Lists of models that are averaged with each other; others update alone. [] averages all."""
 
 
 class ServerConfig(Section):
@@ -75,7 +75,7 @@ class FederatedConfig(UpdatesSection):
     strategy: Literal["federated"] = "federated"
     """Update strategy, which combines the updates of the models (docs/training/updates.md)."""
     groups: Groups = ()
-    """Lists of models that are averaged with each other, without other models. [] averages all."""
+    """Lists of models that are averaged with each other; others update alone. [] averages all."""
     mix: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Share of common weights in a model's new weights, 0 to 1."""
     period: Annotated[int, Field(ge=1)] = 1

@@ -29,7 +29,7 @@ class SimulatedEnvironment(ABC):
 
     mode = EnvironmentMode.CLIENT
     max_turns: int = 16
-    """Number of steps after which an episode is truncated."""
+    """Number of steps after which trainers truncate an episode."""
 
     @abstractmethod
     def reset(self) -> Observation:

@@ -23,7 +23,7 @@ class DebateEnvironment(GameEnvironment):
     is the judge's score of the agent, from 0 to 1; all other rewards are 0.
 
     Args:
-        topics: Motions, or a JSONL file of motions; None selects those of srl_envs.
+        topics: Motions, or a JSONL file of motions; None selects srl_envs' training motions.
         max_turns: Number of rounds.
         judge: Judge of the speeches, not with `server_address`; None selects RuleBasedJudge.
         server_address: Address ("host:port") of a server that runs the debate; None runs it here.

@@ -36,7 +36,7 @@ class TokenDraw:
         allowed: Sequence[tuple[int, ...] | None],
         rows: Sequence[int],
     ) -> tuple[list[int], list[float]]:
-        """Sample one token for each row in `rows` and return token ids and log-probabilities.
+        """Sample one token for each row in `rows`; return token ids and sampling log-probabilities.
 
         `logits` have the shape (batch, vocabulary); `rows` are increasing indices into the batch.
         `uniforms` (in [0, 1)) and `allowed` (token ids; None for all) have one entry per entry

@@ -27,9 +27,9 @@ class ToolUseEnvironment(TaskEnvironment):
     """tool_use_v0 of srl_envs.
 
     The first answer ends the episode, with score 1 if the answer is correct. Before, each needed
-    call adds a share of 0.2 to the score, once. The reward is the increase of the score, less 0.01
-    in every step after the first. `options` are other options of the environment, such as
-    `problems` (from srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
+    call adds an equal share of 0.2 to the score once. The reward is the increase of the score,
+    less 0.01 in every step after the first. `options` are other options of the environment, such
+    as `problems` (from srl_envs.tasks.tool_use.generators.asked) and `max_cycles`.
     """
 
     def __init__(self, tool_registry: ToolCollection, **options: Any) -> None:
