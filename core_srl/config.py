@@ -10,7 +10,7 @@ from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from core_srl.llm_config import LLMBackend
 from core_srl.models import (
@@ -128,9 +128,7 @@ class MultiModelConfig(Section):
     """Limit on the GPUs in use. Several need Ray or vLLM; without a GPU models are on the CPU."""
     batch_size: Positive = 32
     """Limit on the samples of an optimizer step; a sample is one agent's episode."""
-    checkpoint_dir: (
-        Annotated[LocalPath, Field(min_length=1)] | Annotated[Path, AfterValidator(Path.expanduser)]
-    ) = "./checkpoints/multimodel"
+    checkpoint_dir: Annotated[LocalPath, Field(min_length=1)] | Path = "./checkpoints/multimodel"
     save_interval: Positive = 100
     """Episodes between two checkpoints, rounded down to whole rounds, at least one."""
     max_checkpoints: int = 10

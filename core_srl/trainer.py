@@ -309,10 +309,7 @@ class MultiModelTrainer:
             log.warning("%s", "; ".join(notes))
         rounds, episodes, _ = config.rounds()
         if rounds * episodes != config.max_episodes:
-            log.warning(
-                "max_episodes is %d, and whole rounds of %d episodes are trained: %d in all",
-                *(config.max_episodes, episodes, rounds * episodes),
-            )
+            log.warning("max_episodes is no multiple of a round: %d are trained", rounds * episodes)
         folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
         with loading(ConfigError):
             run_config = resolved(run_config)

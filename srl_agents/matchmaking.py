@@ -77,10 +77,7 @@ class Matchmaking:
             """True if the assignment differs between groups."""
             return
         if not self._free:
-            raise ValueError(
-                f"matchmaking {name} needs an agent without a player, but seats names one for "
-                "every agent"
-            )
+            raise ValueError(f"{name} requires a free agent, but seats names one for every agent")
         assign_agents(agents, self._models[:1], seats)  # Checks the arguments.
         self.varies = True
 

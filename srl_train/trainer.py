@@ -17,7 +17,7 @@ from srl_train import checkpoints as checkpoint
 from srl_train import processes, resume, summaries
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
-from srl_train.errors import CheckpointNotFound, TrainingError
+from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
 from srl_train.metrics import Progress, Sink, round_warnings
@@ -459,14 +459,12 @@ class Trainer:
     @contextmanager
     def _locking(self) -> Iterator[None]:
         """Lock the folder; an error in the block restores the former state of the lock."""
-        held = self._lock
-        self.lock()
-        try:
+        with ExitStack() as on_error:
+            if self._lock is None:
+                on_error.callback(self._unlock)
+            self.lock()
             yield
-        except BaseException:
-            if held is None:
-                self._unlock()
-            raise
+            on_error.pop_all()
 
     def _claim(self) -> None:
         with self._locking():
@@ -478,7 +476,10 @@ class Trainer:
         if self._recorder.is_open:
             return
         run = self.run
-        run.stages.refuse_missing_files(run.config)
+        for name in run.stages.left(run.config):
+            for path in run.config.stages[name].data:
+                if not Path(path).is_file():
+                    raise ConfigError(f"{name}.data must contain existing files, got {path}")
         self._claim()
         self._saved_at = time.monotonic()
         if not run.completed:

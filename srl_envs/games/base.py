@@ -473,11 +473,7 @@ def numbers_in(packed: bytes) -> list[float]:
 
 
 def step_baselines(game: Any) -> dict[str, float]:
-    """Return the `baselines()` of a game if these are mean rewards per agent and step, else {}.
-
-    Args:
-        game: Unwrapped environment, with or without a method `baselines`.
-    """
+    """Return `baselines()` of an unwrapped game if known and per agent and step, else {}."""
     inherited = getattr(type(game), "baselines", None) is SimultaneousGame.baselines
     if inherited and game.scripted is not None:
         return {}  # Mean returns.

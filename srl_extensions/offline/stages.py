@@ -72,7 +72,13 @@ class Stage:
                 for model, learner in self._learners.items():
                     samples[model] += learner.tokenised(self._pairs)
             for model, own in samples.items():
-                self._check_length(model, max((sample.longest for sample in own), default=0))
+                text, tokens = run.players.texts[model], max((s.longest for s in own), default=0)
+                if text.positions is not None and tokens > text.positions:
+                    raise DataError(
+                        f"{name}: a conversation of {tokens} tokens to learn from exceeds the "
+                        f"{text.positions} positions of {text.name} ({model}): use games of fewer "
+                        "turns (environment.options.max_cycles), shorter texts, or another model"
+                    )
             self._references: dict[str, References | None] = dict.fromkeys(samples)
             if isinstance(self._config, DpoConfig) and saved is None:
                 self._references = {
@@ -266,15 +272,6 @@ class Stage:
             if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
                 found.append(one)
         return found
-
-    def _check_length(self, model: str, tokens: int) -> None:
-        text = self._run.players.texts[model]
-        if text.positions is not None and tokens > text.positions:
-            raise DataError(
-                f"{self.name}: a conversation of {tokens} tokens to learn from exceeds the "
-                f"{text.positions} positions of {text.name} ({model}): use games of fewer "
-                "turns (environment.options.max_cycles), shorter texts, or another model"
-            )
 
     def _built(self, samples: int) -> dict[str, Any]:
         run, config = self._run, self._config

@@ -21,9 +21,7 @@ def add_arguments(servers: Any) -> None:
     add_list(parser, "--set", "KEY=VALUE", option, dest="options")
     partner = "scripted policy of an agent; clients play the remaining agents"
     add_list(parser, "--partner", "AGENT=POLICY", partner)
-    parser.add_argument(
-        "--port", type=int, default=PORT, help=f"0 selects a free port (default: {PORT})"
-    )
+    parser.add_argument("--port", type=int, default=PORT, help=f"(default: {PORT})")
     parser.add_argument(
         "--max-sessions", type=int, default=64, metavar="N", help="games at once (default: 64)"
     )
@@ -53,5 +51,5 @@ def run(args: argparse.Namespace) -> int:
         tell(f"serving {args.env} at {url}")
         tell(f'a client: srl_extensions.remote.openenv_client.FocalAgent("{url}")')
         tell("Ctrl-C ends it.")
-        serve(app, listener=listener)
+        serve(app, sockets=[listener])
     return 0

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from socket import socket
 from types import MappingProxyType
 from typing import Any
 
@@ -238,15 +237,12 @@ def create_app(
     return app
 
 
-def serve(
-    app: Any, *, host: str = "127.0.0.1", port: int = 8000, listener: socket | None = None
-) -> None:
+def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000, sockets: Any = None) -> None:
     """Serve until SIGINT or SIGTERM, which is raised again.
 
-    `listener` replaces `host` and `port`. Raises SystemExit if the port is in use, and the errors
-    of `configured`.
+    `sockets`, which listen already, replace `host` and `port`. Raises SystemExit if the port is in
+    use, and the errors of `configured`.
     """
-    sockets = None if listener is None else [listener]
     uvicorn.Server(configured(app, host, port)).run(sockets)
 
 

@@ -111,13 +111,12 @@ class ModelServer:
 
         Ignores lines before the last `start`.
         """
-        try:
-            with self.log.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(self._log_start, size - LOG_BYTES))
-                text = file.read().decode(errors="replace")
-        except OSError:
-            return f"no log can be read from {self.log}"
+        if not self.log.is_file():
+            return f"there is no log {self.log}"
+        with self.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._log_start, size - LOG_BYTES))
+            text = file.read().decode(errors="replace")
         if error := ERROR_LINE.search(text):
             cause = error[1]
         else:

@@ -59,7 +59,7 @@ TERMINATED = 128 + signal.SIGTERM
 ERROR_MODULES = ("srl_envs.errors", "srl_agents.errors", "srl_train.errors")
 """Modules of the errors that are printed in one line. Other exceptions keep their traceback."""
 OUT_OF_REACH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
-"""Numbers of the OSErrors that are printed in one line too, because the path is the cause."""
+"""Numbers of OSErrors of paths, which are printed in one line too."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -151,14 +151,10 @@ def _parser(called: str | None) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
         command = add_command(commands, name, plugin.summary)
-        if name == called and status("srl", name, partial(_add_arguments, plugin, command)):
+        add = partial(lambda one, to: one.load().add_arguments(to) or 0, plugin, command)
+        if name == called and status("srl", name, add):
             raise SystemExit(2)
     return parser
-
-
-def _add_arguments(plugin: Plugin, parser: argparse.ArgumentParser) -> int:
-    plugin.load().add_arguments(parser)
-    return 0
 
 
 def _how_to_resume(args: argparse.Namespace) -> str:

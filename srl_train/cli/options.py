@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from srl_agents.seeding import MOST
 from srl_envs.errors import DocumentError
@@ -17,10 +17,6 @@ from srl_envs.loading import read_yaml
 from srl_envs.untrusted import printable
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.errors import ConfigError
-
-if TYPE_CHECKING:
-    from srl_train.player_names import PlayerSpec
-    from srl_train.players import Resolver
 
 _BOUNDS = {
     "episodes": (1, MOST_EPISODES),
@@ -131,8 +127,7 @@ def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
 def check_numbers(args: argparse.Namespace) -> None:
     """Raise ConfigError for a number in `args` that is out of its range.
 
-    Checked are episodes, samples, group_size, seed, threads, concurrency, timeout, retries and
-    min_return, unless absent or None.
+    Checked are the numbers in _BOUNDS, unless absent or None.
     """
     for name, (low, high) in _BOUNDS.items():
         value = getattr(args, name, None)
@@ -189,25 +184,6 @@ def players_of(
             f"agents {', '.join(agents)}"
         )
     return {agent: player for agent in others for player in shared} | assigned
-
-
-def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
-    """Build a Resolver from parsed `args`, which have the options of `add_model_settings`.
-
-    Raises ConfigError if an option does not fit one of `players`, and UntrustedError if the
-    configuration of one requires --trust.
-    """
-    from srl_train.players import Resolver
-
-    overrides = {
-        name: getattr(args, name) for name in ("temperature", "max_new_tokens", "constrained")
-    }
-    overrides["device"] = args.device or "auto"
-    resolver = Resolver(overrides=overrides, trusted=args.trust)
-    for player in players:
-        if player.sources:
-            resolver.settings_of(player)
-    return resolver
 
 
 def prepare_torch(threads: int | None = None) -> None:

@@ -261,8 +261,8 @@ def test_trainers_of_each_mode():
 def test_episodes_of_no_whole_round_cause_a_warning(episodes, trained, small, caplog):
     with closing(MultiModelTrainer(small(max_episodes=episodes, **SILENT))) as trainer:
         assert trainer.get_training_status()["max_episodes"] == episodes
-    assert (f"max_episodes is {episodes}" in caplog.text) == bool(trained)
-    assert trained is None or f"are trained: {trained} in all" in caplog.text
+    assert ("max_episodes" in caplog.text) == bool(trained)
+    assert trained is None or f"{trained} are trained" in caplog.text
 
 
 def test_older_run_in_the_folder_is_moved(small, tmp_path, caplog):

@@ -12,7 +12,7 @@ PAIR = ["serve", "openenv", "coop_compete_pair_v0", "--set", "max_cycles=2"]
 
 
 def test_serves_a_game_with_its_partner(monkeypatch, capsys):
-    def play_a_game(app, listener):
+    def play_a_game(app, sockets):
         with server.in_background(app) as url:
             agent = FocalAgent(url)
             assert "Round 1 of 2" in agent.reset(seed=0)
