@@ -151,10 +151,14 @@ def _parser(called: str | None) -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, plugin in COMMANDS.items():
         command = add_command(commands, name, plugin.summary)
-        add = partial(lambda one, to: one.load().add_arguments(to) or 0, plugin, command)
-        if name == called and status("srl", name, add):
+        if name == called and status("srl", name, partial(_add_arguments, plugin, command)):
             raise SystemExit(2)
     return parser
+
+
+def _add_arguments(plugin: Plugin, parser: argparse.ArgumentParser) -> int:
+    plugin.load().add_arguments(parser)
+    return 0
 
 
 def _how_to_resume(args: argparse.Namespace) -> str:

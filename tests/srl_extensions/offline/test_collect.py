@@ -124,7 +124,6 @@ def test_models_of_a_run_play_its_agents(tmp_path, short_run, tiny_folder, capsy
             [*GAME, "--players", "uniform", "tiny"],
             "--players: must be one player for all agents, got uniform, tiny",
         ),
-        (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],
 )
 def test_collect_errors_are_one_line(words, says, tmp_path, capsys):

@@ -9,6 +9,8 @@ import pytest
 from srl_train import cli
 from srl_train.errors import ConfigError
 
+PLAYED = "uniform", "--environment", "coop_compete_pair_v0", "--out"
+
 
 @pytest.fixture
 def command(monkeypatch):
@@ -50,18 +52,10 @@ def test_missing_extra_prints_the_install_command(command, capsys, monkeypatch):
     assert 'pip install "core-srl[train]"' in capsys.readouterr().err
 
 
-LONG = "x" * 300
-GAME = ["uniform", "--environment", "coop_compete_pair_v0", "--out"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["collect", LONG, "--out", "x"], ["replay", LONG], ["export", LONG, "x"],
-     ["exploit", *GAME, LONG], ["crossplay", "leader", *GAME, LONG]],
-)  # fmt: skip
+@pytest.mark.parametrize("words", [["replay"], ["crossplay", "leader", *PLAYED]])
 def test_a_path_out_of_reach_is_one_line(words, capsys):
-    assert cli.main(words) == 2
-    assert capsys.readouterr().err == f"srl: error: {LONG}: File name too long\n"
+    assert cli.main([*words, "x" * 300]) == 2
+    assert capsys.readouterr().err.endswith("x: File name too long\n")
 
 
 def test_other_errors_keep_their_traceback(command):
