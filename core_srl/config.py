@@ -243,6 +243,11 @@ class MultiModelConfig(Section):
         agents_per_model = max(
             list(seats.values()).count(f"model_{index}") for index in range(len(bases))
         )
+        mode: dict[str, Any] = {"name": self.training_mode.value}
+        if mode["name"] != "competitive":
+            mode["cooperation_strength"] = self.cooperation_strength
+        if mode["name"] in ("competitive", "mixed"):
+            mode["competition_intensity"] = self.competition_intensity
         adapters = self.enable_lora
         if adapters is None:
             adapters = any(map(is_large, bases))
@@ -268,7 +273,7 @@ class MultiModelConfig(Section):
                 **({"seats": seats} if frozen else {}),
                 "backend": self._backend(here),
                 "engine": self._engine(here, len(bases), adapters),
-                "mode": self._mode(),
+                "mode": mode,
                 "updates": self._updates(bases),
                 "rollout": {
                     "group_size": group,
@@ -342,14 +347,6 @@ class MultiModelConfig(Section):
         if self.weight_update_strategy in averaging and len(groups) > 1:
             found["groups"] = [*groups.values()]
         return found
-
-    def _mode(self) -> dict[str, Any]:
-        name, read = self.training_mode.value, {}
-        if name != "competitive":
-            read["cooperation_strength"] = self.cooperation_strength
-        if name in ("competitive", "mixed"):
-            read["competition_intensity"] = self.competition_intensity
-        return {"name": name, **read}
 
 
 def largest_group(episodes: int) -> int | None:

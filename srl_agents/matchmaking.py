@@ -26,7 +26,7 @@ def assign_agents(
     if unknown := sorted(set(fixed) - set(agents)):
         raise ValueError(f"agents must be among {', '.join(agents)}, got {unknown[0]!r}")
     if not models and len(fixed) < len(agents):
-        raise ValueError("models must name at least one for the agents without a player, got none")
+        raise ValueError("models must name at least one, got none")
     # Models that `fixed` does not name come first, so that each gets an agent if possible.
     turns = cycle(sorted(models, key=lambda model: model in fixed.values()))
     assigned = {agent: fixed[agent] if agent in fixed else next(turns) for agent in agents}
@@ -58,9 +58,8 @@ class Matchmaking:
         shift by one agent per group), "uniform" (models drawn per group) or "round_robin" (models
         in a balanced schedule). The last two draw models in `seats` only if all are there.
 
-        Raises ValueError for another `name`, an unknown agent in `seats`, and an agent without a
-        player. "fixed" and "rotating" also raise it for a model without an agent, and the others if
-        `seats` contains every agent.
+        Raises ValueError for another `name`, no models, and an unknown agent in `seats`. "fixed"
+        and "rotating" also raise it for a model without an agent, the others without a free agent.
         """
         if name not in RULES:
             raise ValueError(f"matchmaking must be one of {', '.join(RULES)}, got {name!r}")
@@ -77,8 +76,8 @@ class Matchmaking:
             """True if the assignment differs between groups."""
             return
         if not self._free:
-            raise ValueError(f"{name} requires a free agent, but seats names one for every agent")
-        assign_agents(agents, self._models[:1], seats)  # Checks the arguments.
+            raise ValueError(f"seats must not have every agent for {name} matchmaking")
+        assign_agents(agents, self._models[:1], seats)
         self.varies = True
 
     @property

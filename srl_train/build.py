@@ -93,7 +93,8 @@ def build_run(
             )
         section = config.environment
         scenarios.refuse_levels("environment", section.name, section.options, env)
-        name, first = config.credit.name, config.algorithm_of(config.models.names[0])
+        name = config.credit.name
+        first = config.algorithm_of(config.models.names[0])
         scale = getattr(first, "scale_rewards", "group")
         scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
         hook = CREDIT_HOOKS.load(name) if name in CREDIT_HOOKS else None

@@ -69,8 +69,7 @@ class Trainer:
     ) -> None:
         self.config = config or RunConfig()
         folder = Path(run_dir).expanduser()
-        checkpoints = Path(checkpoint_dir or folder / "checkpoints").expanduser()
-        self.files = RunFiles(folder, checkpoints)
+        self.files = RunFiles(folder, Path(checkpoint_dir or folder / "checkpoints").expanduser())
         self.checkpoints_saved: list[str] = []
         self.is_training = False
         self._given = make_env, strategy, self.files.server_logs, models
@@ -223,7 +222,7 @@ class Trainer:
         run = self.run
         number = run.next_round
         if number >= run.config.rounds:
-            raise TrainingError(f"no round is left: all {run.config.rounds} rounds are trained")
+            raise TrainingError("no round is left")
         if not self._recorder.is_open or run.stages.left(run.config):
             self.train_stages()
             if run.stages.left(run.config):
@@ -458,7 +457,7 @@ class Trainer:
 
     @contextmanager
     def _locking(self) -> Iterator[None]:
-        """Lock the folder; an error in the block restores the former state of the lock."""
+        """Lock the folder; an error restores the former state."""
         with ExitStack() as on_error:
             if self._lock is None:
                 on_error.callback(self._unlock)

@@ -473,11 +473,10 @@ def numbers_in(packed: bytes) -> list[float]:
 
 
 def step_baselines(game: Any) -> dict[str, float]:
-    """Return `baselines()` of an unwrapped game if known and per agent and step, else {}."""
+    """Return `baselines()` of an unwrapped game if these are per step, else {}."""
     inherited = getattr(type(game), "baselines", None) is SimultaneousGame.baselines
-    if inherited and game.scripted is not None:
-        return {}  # Mean returns.
-    return getattr(game, "baselines", dict)()
+    returns = inherited and game.scripted is not None
+    return {} if returns else getattr(game, "baselines", dict)()
 
 
 class VectorLayout:

@@ -34,12 +34,16 @@ class NamedPlayers:
         Raises ConfigError if one is invalid, and UntrustedError if a run requires --trust.
         """
         specs = {name: parse_player(name) for name in names}
-        overrides = {n: getattr(args, n) for n in ("temperature", "max_new_tokens", "constrained")}
-        overrides["device"] = args.device or "auto"
+        overrides = {
+            "temperature": args.temperature,
+            "max_new_tokens": args.max_new_tokens,
+            "constrained": args.constrained,
+            "device": args.device or "auto",
+        }
         resolver = Resolver(overrides=overrides, trusted=args.trust)
         for spec in specs.values():
             if spec.sources:
-                resolver.settings_of(spec)  # Checks the settings before models are loaded.
+                resolver.settings_of(spec)
         return cls(specs, resolver)
 
     def prepare(self, threads: int | None) -> None:

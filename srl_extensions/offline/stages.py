@@ -72,7 +72,8 @@ class Stage:
                 for model, learner in self._learners.items():
                     samples[model] += learner.tokenised(self._pairs)
             for model, own in samples.items():
-                text, tokens = run.players.texts[model], max((s.longest for s in own), default=0)
+                text = run.players.texts[model]
+                tokens = max((sample.longest for sample in own), default=0)
                 if text.positions is not None and tokens > text.positions:
                     raise DataError(
                         f"{name}: a conversation of {tokens} tokens to learn from exceeds the "

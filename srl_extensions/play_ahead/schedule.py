@@ -90,14 +90,13 @@ class PlayAhead:
     def next_round(self) -> RoundResult:
         """Wait until all models have trained on the next round; return its row and episodes.
 
-        Meanwhile, rounds start if `max_staleness` permits. Any error closes the schedule and is
-        raised, such as TrainingError for too many failed episodes, or if no round is left. The
-        error of an update can be that of a later round.
+        Meanwhile, rounds start if `max_staleness` permits. Any error, also of later rounds, closes
+        the schedule and is raised. Raises TrainingError if no round is left.
         """
         try:
             number = self._returned
             if number >= self._run.config.rounds:
-                raise TrainingError(f"no round is left: all {number} rounds are trained")
+                raise TrainingError("no round is left")
             while not self._have_learned(number):
                 self._start_rounds()
                 if not self._prepare_round():

@@ -31,8 +31,7 @@ def add_arguments(servers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the address and serve ENV until SIGINT or SIGTERM, which is raised again.
 
-    Raises ConfigError for invalid options or partners or a port in use, and EnvError for an ENV
-    that cannot be served.
+    Raises ConfigError for an invalid argument, and EnvError for an ENV that cannot be served.
     """
     from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners

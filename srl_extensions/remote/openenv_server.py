@@ -240,8 +240,8 @@ def create_app(
 def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000, sockets: Any = None) -> None:
     """Serve until SIGINT or SIGTERM, which is raised again.
 
-    `sockets`, which listen already, replace `host` and `port`. Raises SystemExit if the port is in
-    use, and the errors of `configured`.
+    Listening `sockets` replace `host` and `port`. Raises SystemExit if the port is in use, and the
+    errors of `configured`.
     """
     uvicorn.Server(configured(app, host, port)).run(sockets)
 

@@ -59,7 +59,7 @@ TERMINATED = 128 + signal.SIGTERM
 ERROR_MODULES = ("srl_envs.errors", "srl_agents.errors", "srl_train.errors")
 """Modules of the errors that are printed in one line. Other exceptions keep their traceback."""
 OUT_OF_REACH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
-"""Numbers of OSErrors of paths, which are printed in one line too."""
+"""Numbers of OSErrors that are printed in one line too."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -141,7 +141,7 @@ def check_numbers(args: argparse.Namespace) -> None:
 def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
     """Yield a socket that listens at `port` of 127.0.0.1 (0: a free one), and its http address.
 
-    Raises ConfigError, which names --port, for a port that is invalid or in use.
+    Raises ConfigError for a port that is invalid or in use.
     """
     try:
         listener = socket.create_server(("127.0.0.1", port))
