@@ -78,7 +78,7 @@ def build_learners(
             fsdp.shard(name, module)
     joint = None
     if config.records_states:
-        with closing(make_env()) as env, suppress(NotImplementedError):  # PettingZoo's default
+        with closing(make_env()) as env, suppress(NotImplementedError):
             env.reset(seed=0)
             joint = JointState(tuple(env.possible_agents), env.state().size)
     learners: dict[str, Learner] = {}

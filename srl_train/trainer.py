@@ -69,7 +69,8 @@ class Trainer:
     ) -> None:
         self.config = config or RunConfig()
         folder = Path(run_dir).expanduser()
-        self.files = RunFiles(folder, Path(checkpoint_dir or folder / "checkpoints").expanduser())
+        checkpoints = Path(checkpoint_dir or folder / "checkpoints")
+        self.files = RunFiles(folder, checkpoints.expanduser())
         self.checkpoints_saved: list[str] = []
         self.is_training = False
         self._given = make_env, strategy, self.files.server_logs, models
@@ -174,10 +175,7 @@ class Trainer:
         Due checkpoints are saved. Each stage ends with an evaluation, unless it ends the run.
 
         Raises:
-            TrainingError: If a loss or weights are not finite, or the disk is full.
-            ConfigError: If the folder has another run or is in use, or a data file is missing.
-            DataError, RolloutError: If data is invalid, or all episodes of an evaluation fail.
-            EpisodeTimeout: If episodes exceed `rollout.timeout`.
+            TrainingError, ConfigError, DataError, RolloutError, EpisodeTimeout: As `fit`.
         """
         run = self.run
         self._begin()
@@ -300,8 +298,7 @@ class Trainer:
             from the beginning, and its metrics rows are replaced.
 
         Raises:
-            CheckpointError: If the checkpoint is missing, damaged or of another configuration.
-            ConfigError: If the folder is in use.
+            CheckpointError, ConfigError: As `load_checkpoint`.
         """
         with self._locking():
             saved = any(self.files.checkpoints.glob("[!.]*"))
@@ -343,8 +340,7 @@ class Trainer:
         """Save the current models in RUN/models/NAME, for transformers or PEFT; return RUN/models.
 
         Raises:
-            ConfigError: If the folder contains another run, or is in use.
-            TrainingError: If the disk is full, or models have trained on rounds that are lost.
+            ConfigError, TrainingError: As `save_checkpoint`.
         """
         self._settle()
         self._claim()
@@ -457,7 +453,6 @@ class Trainer:
 
     @contextmanager
     def _locking(self) -> Iterator[None]:
-        """Lock the folder; an error restores the former state."""
         with ExitStack() as on_error:
             if self._lock is None:
                 on_error.callback(self._unlock)

@@ -97,7 +97,6 @@ class Stage:
                         for pair, two in zip(samples[model], references, strict=True)
                     ]
             self._samples = samples
-            # The run with the stage's learners and strategy state, not those of the rounds.
             self._stepped = dataclasses.replace(
                 run, learners=self._learners, strategy_state=strategy_state
             )

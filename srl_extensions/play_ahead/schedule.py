@@ -138,7 +138,7 @@ class PlayAhead:
                     for learner in self._learners:
                         between_updates.enter_context(learner.learning)
                 plan = plan_round(self._run, number)
-            load_opponents(self._run, plan.opponents[0])  # RunConfig allows no other ones.
+            load_opponents(self._run, plan.opponents[0])
             self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
             playing.add_done_callback(lambda _: self._news.set())
             self._started += 1

@@ -237,7 +237,13 @@ def create_app(
     return app
 
 
-def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000, sockets: Any = None) -> None:
+def serve(
+    app: Any,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    sockets: Any = None,
+) -> None:
     """Serve until SIGINT or SIGTERM, which is raised again.
 
     Listening `sockets` replace `host` and `port`. Raises SystemExit if the port is in use, and the

@@ -88,7 +88,11 @@ class ServedModels:
         self._ends = ExitStack()
         above = self._backend.folder
         try:
-            folder = TemporaryDirectory(prefix="published-", dir=above, ignore_cleanup_errors=True)
+            folder = TemporaryDirectory(
+                prefix="published-",
+                dir=above,
+                ignore_cleanup_errors=True,
+            )
         except OSError as error:
             raise ConfigError(
                 f"backend.folder: no weights can be written to {above!r} ({error.strerror})"

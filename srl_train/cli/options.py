@@ -145,7 +145,7 @@ def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
     """
     try:
         listener = socket.create_server(("127.0.0.1", port))
-    except (OSError, OverflowError) as error:  # OverflowError is raised for an invalid port.
+    except (OSError, OverflowError) as error:
         raise ConfigError(f"--port must be a free port, got {port}: {error}") from error
     with listener:
         yield listener, f"http://127.0.0.1:{listener.getsockname()[1]}"

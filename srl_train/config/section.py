@@ -19,7 +19,7 @@ from srl_train.errors import ConfigError
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 """Tuple of names, which is a list in YAML."""
 LocalPath = Annotated[str, AfterValidator(os.path.expanduser)]
-"""Path of a file or folder; "~" is the user's home folder."""
+"""Path; "~" is the user's home folder."""
 LONGEST = 80
 """Maximum number of characters of a value that an error quotes."""
 RENAMED = {

@@ -65,7 +65,7 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
     from peft import get_peft_model
 
     first, *others = models
-    with isolated_randomness(0), quiet_upstream():  # the initial values are replaced below
+    with isolated_randomness(0), quiet_upstream():
         together = get_peft_model(share(base), lora_config(config), adapter_name=first)
         for name in others:
             together.add_adapter(name, lora_config(config))

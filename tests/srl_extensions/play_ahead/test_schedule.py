@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from contextlib import closing
 
 import pytest
 
@@ -114,10 +113,11 @@ def test_rounds_overlap_with_learning_within_the_staleness_bound(short_run, tmp_
 
 
 def test_no_round_follows_the_last_one(short_run):
-    with closing(PlayAhead(build_run(ahead(short_run, 1, rounds=1)), lambda number: False)) as one:
-        one.next_round()
-        with pytest.raises(TrainingError, match="no round"):
-            one.next_round()
+    schedule = PlayAhead(build_run(ahead(short_run, 1, rounds=1)), lambda number: False)
+    schedule.next_round()
+    with pytest.raises(TrainingError, match="no round"):
+        schedule.next_round()
+    assert no_thread_is_left()
 
 
 class Broken(coop_compete_v0.CoopCompete):
