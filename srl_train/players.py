@@ -54,7 +54,6 @@ class Resolver:
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
     """Name of an API player -> its opened model. `policies` adds missing entries."""
     _loaded: dict[tuple[Path | None, str], LoadedModel] = field(default_factory=dict)
-    """(folder of the run, source) -> model."""
 
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None

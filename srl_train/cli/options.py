@@ -143,9 +143,11 @@ def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
 
     Raises ConfigError for a port that is invalid or in use.
     """
+    if not 0 <= port < 2**16:
+        raise ConfigError(f"--port must be 0 to {2**16 - 1}, got {port}")
     try:
         listener = socket.create_server(("127.0.0.1", port))
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ConfigError(f"--port must be a free port, got {port}: {error}") from error
     with listener:
         yield listener, f"http://127.0.0.1:{listener.getsockname()[1]}"

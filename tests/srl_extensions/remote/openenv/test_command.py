@@ -28,7 +28,7 @@ def test_serves_a_game_with_its_partner(monkeypatch, capsys):
         (["--partner", "agent_7=pavlov"], "--partner agent_7=pavlov"),
         (["--partner", "tit_for_tat"], "leave out one agent"),
         (["--max-sessions", "0"], "max_sessions"),
-        (["--port", "65536"], "--port must be a free port"),
+        (["--port", "65536"], "--port must be 0 to 65535"),
     ],
 )
 def test_unservable_environment_is_refused(words, told, capsys):
