@@ -62,7 +62,7 @@ def run(command: Sequence[str], extra: Mapping[str, str] | None = None) -> Cost:
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit, printed)
 
 
-def round_seconds(settings: Mapping[str, Any]) -> tuple[list[float], Cost]:
+def round_seconds(settings: Mapping[str, Any]) -> tuple[list[list[float]], Cost]:
     """Call the function of `benchmarks.child` in a new process; return its result and the cost."""
     cost = run([sys.executable, "-m", "benchmarks.child", json.dumps(settings)])
     return json.loads(cost.output.splitlines()[-1]), cost
@@ -101,15 +101,21 @@ def demo_seeds(request: Request) -> Result:
 
 
 def scaling(request: Request) -> Result:
-    """Measure the median CPU-seconds of a round; one row per method and number of models."""
+    """Measure the median CPU-seconds of a round; one row per method and size.
+
+    The sizes are settings by name, of which the first is the unit of all `times`.
+    """
     rows: list[dict[str, Any]] = []
-    counts, turns = request.claim.options["counts"], request.claim.options["turns"]
-    for method, count in itertools.product(request.claim.methods, counts):
-        options = {"num_agents": count, "max_cycles": turns}
-        own = {"models.count": count, "environment.options": options}
-        seconds, cost = round_seconds(request.settings(method, **own))
-        if count == counts[0]:
-            first = median(seconds)
-        found = {"times": median(seconds) / first, "rss_mb": cost.peak_rss / 1e6}
-        rows.append({"weights": method, "count": count, "round": median(seconds), **found})
+    sizes = request.claim.options["sizes"]
+    for method, (size, own) in itertools.product(request.claim.methods, sizes.items()):
+        rounds, cost = round_seconds(request.settings(method, **own))
+        rollout, training = map(median, zip(*rounds, strict=True))
+        found = {
+            "round": median(map(sum, rounds)), "rollout": rollout, "training": training,
+            "rss_mb": cost.peak_rss / 1e6,
+        }  # fmt: skip
+        if size == next(iter(sizes)):
+            first = found
+        times = {name: value / first[name] for name, value in found.items()}
+        rows.append({"method": method, "size": size, **found, "times": times})
     return Result(rows)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,12 @@ TEXTARENA = {
     ),
 }
 """Answers by game of TextArena. In the first negotiation, 27 of 30 are offers, as in ours."""
+JAXMARL = {  # name -> size of the batch, steps per compiled call, calls per repeat
+    "JaxMARL switch_riddle, batch of 64": (64, DIFFERENT, 250),
+    "JaxMARL switch_riddle, batch of 64, step by step": (64, 1, 1500),
+    f"JaxMARL switch_riddle, {MANY}": (BATCH, DIFFERENT, 6),
+    f"JaxMARL switch_riddle, {MANY}, step by step": (BATCH, 1, 500),
+}
 
 Play = Callable[[int], tuple[int, float]]
 """Function from a number of rounds to (agent-steps, CPU seconds)."""
@@ -141,12 +148,39 @@ def rps(play: Callable[..., Play], form: str) -> Play:
     return play(getattr(rps_v2, form))
 
 
-def batched(name: str, **parameters: Any) -> Play:
-    """Play a batch of BATCH games."""
-    games = vector.make(name, BATCH, **parameters)
+def batched(name: str, size: int | None = None, **parameters: Any) -> Play:
+    """Play a batch of `size` games (None: BATCH); with `max_cycles`, restarts are not counted."""
+    games = vector.make(name, size or BATCH, **parameters)
     games.reset(seed=0)
-    shape, count = (BATCH, games.num_agents), int(games.single_action_space.n)
-    return repeated(games.step, numbers(count, shape), BATCH * games.num_agents)
+    shape, count = (games.num_envs, games.num_agents), int(games.single_action_space.n)
+    steps, cycles = games.num_envs * games.num_agents, parameters.get("max_cycles")
+    counted = steps * cycles // (cycles + 1) if cycles else steps
+    return repeated(games.step, numbers(count, shape), counted)
+
+
+def compiled(size: int, scanned: int) -> Play:
+    """Play a batch of JaxMARL's smallest game, with `scanned` steps per compiled call."""
+    import jax
+    import jaxmarl
+
+    env, key = jaxmarl.make("switch_riddle", num_agents=3), jax.random.key(0)
+    now = key, jax.vmap(env.reset)(jax.random.split(key, size))[1]
+    drawn = jax.numpy.array(numbers(3, (3, size))).reshape(-1, scanned, 3, size)
+
+    def step(now: Any, actions: Any) -> Any:
+        keys = jax.random.split(now[0], size + 1)
+        chosen = dict(zip(env.agents, actions, strict=True))
+        seen, state, *results = jax.vmap(env.step)(keys[1:], now[1], chosen)
+        return (keys[0], state), (seen, results)
+
+    run = jax.jit(lambda now, actions: jax.lax.scan(step, now, actions))
+
+    def play(actions: Any) -> None:
+        nonlocal now
+        now, _ = jax.block_until_ready(run(now, actions))
+
+    play(drawn[0])  # compiles
+    return repeated(play, list(drawn), scanned * size * 3)
 
 
 def minigrid() -> Play:
@@ -203,11 +237,13 @@ def textarena(name: str) -> Play:
 
 TWO: dict[str, Any] = {"num_agents": 2}
 BATTLE: dict[str, Any] = {"team_size": 4, "warmup_episodes": 0}  # a warm-up is less work
+SIX = partial(batched, "coop_compete_v0", num_agents=3, max_cycles=6)  # steps of switch_riddle
 LEVEL: dict[str, Any] = {"level_seed": 0, "split": "any"}
 in_text = partial(partial, single, text=True)
 SHORT = in_text(make, "coop_compete_v0", **TWO, max_cycles=10)
 TRADE = in_text(make, "social_negotiation_v0", **TWO, offers="simultaneous")
 ROCKS, POKER, DILEMMA, NEGOTIATION, _ = TEXTARENA
+RIDDLE, _, RIDDLES, _ = JAXMARL
 ROWS = (
     Row(SINGLE, partial(single, make, "coop_compete_v0", **TWO), 50_000, 200e3, RPS, 10),
     Row(TEAMS, partial(single, make, "team_battle_v0", **BATTLE), 20_000, 250e3),
@@ -226,11 +262,15 @@ ROWS = (
     Row(f"{KUHN} in text", in_text(make, KUHN), 10_000, peer=POKER, needs="pyspiel"),
     Row(f"{SINGLE}, in text", SHORT, 20_000, peer=DILEMMA),
     Row("negotiation, both at once, in text", TRADE, 20_000, peer=NEGOTIATION),
+    Row("coop_compete, 3 players, batch of 64", partial(SIX, 64), 10_000, peer=RIDDLE),
+    Row(f"coop_compete, 3 players, {MANY}", SIX, 1200, peer=RIDDLES),
     Row(RPS, partial(rps, single, "parallel_env"), 3000, needs="pygame"),
     Row(RPS_AEC, partial(rps, in_turn, "env"), 15_000, needs="pygame"),
     Row(OPENSPIEL, openspiel, 20_000, needs="pyspiel"),
     Row(GRID, minigrid, 4000, needs="minigrid"),
     *(Row(name, partial(textarena, name), 20_000, needs="textarena") for name in TEXTARENA),
+    *(Row(name, partial(compiled, *sizes), calls, needs="jaxmarl")
+      for name, (*sizes, calls) in JAXMARL.items()),
 )  # fmt: skip
 
 
@@ -258,7 +298,7 @@ def tables(rows: Sequence[Row], rates: Mapping[str, Repeats]) -> tuple[str, list
     lines, against, checks = [], [], []
     for row in rows:
         if row.name not in best:
-            lines.append((row.name, "", "not installed", "", ""))
+            lines.append((row.name, "", "not installed", "", "", ""))
             continue
         own, target, share = shown(best[row.name]), "", ""
         if row.target is not None:
@@ -266,8 +306,9 @@ def tables(rows: Sequence[Row], rates: Mapping[str, Repeats]) -> tuple[str, list
             claim = f"{row.name}: at least {target}"
             held = best[row.name] >= row.target
             checks.append(records.Check(claim, held, f"{own} a second"))
-        lines.append((row.name, target, own, shown(rates[row.name].middle), share))
-    headers = ("agent-steps per CPU-second", "target", "best", "median", "best / target")
+        least, median = (shown(pick(rates[row.name])) for pick in (min, statistics.median))
+        lines.append((row.name, target, own, median, least, share))
+    headers = ("agent-steps per CPU-second", "target", "best", "median", "least", "best / target")
     for row in (row for row in rows if row.peer is not None):
         times = "not installed"
         if best.keys() >= {row.name, row.peer}:
@@ -289,12 +330,13 @@ def shown(rate: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print and record."""
     parser = records.parser(__doc__)
-    parser.add_argument("--compared", action="store_true", help="only games with a peer")
+    parser.add_argument("--compared", action="store_true", help="only games with an installed peer")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each row")
     parser.add_argument("--share", type=float, default=1.0, help="share of the steps of a repeat")
     options = parser.parse_args(arguments)
-    peers = {*TEXTARENA, *(row.peer for row in ROWS if row.peer)}
-    rows = [row for row in ROWS if row.peer or row.name in peers or not options.compared]
+    peers = {*TEXTARENA, *JAXMARL, *(row.peer for row in ROWS if row.peer)}
+    peers -= {row.name for row in ROWS if row.missing()}
+    rows = [row for row in ROWS if not options.compared or {row.name, row.peer} & peers]
     markdown, checks = tables(rows, measure(rows, options.share, options.repeats))
     records.keep(markdown, options, checks)
 

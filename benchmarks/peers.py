@@ -8,8 +8,8 @@ In the trainings, both sides have the same model, game and number of sampled ans
 - one model against tit for tat, with TRL's GRPOTrainer and a rollout function written by hand.
 
 Repeat n trains with seed n, and the sides take turns within each repeat. A third table evaluates a
-served model with verifiers' runner, through our bridge, and with ours; a fourth has the rows of
-`benchmarks.env_speed` that are compared with PettingZoo, OpenSpiel, TextArena and MiniGrid.
+served model with verifiers' runner, through our bridge, and with ours. The others have the rows of
+`benchmarks.env_speed` with PettingZoo, OpenSpiel, TextArena and MiniGrid, and with JaxMARL.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "compat" / "srl_games")]),
     "WANDB_MODE": "disabled",
     "TRL_EXPERIMENTAL_SILENCE": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",  # one thread
 }
 RATE = 1e-3  # learning rate of all trainings; MAGRPO is measured at three times the rate, too
 PINS = f"--constraint={ROOT}/constraints.txt"
@@ -43,6 +44,7 @@ PACKAGES = {
     "comlrl": [PINS, "comlrl", "torch"],  # CoMLRL does not install PyTorch
     "textarena": [PINS, f"{ROOT}[openspiel,textarena]", "pygame-ce", "minigrid"],
     "ours": [PINS, f"{ROOT}[train]"],  # without optional packages, which TRL would import
+    "jaxmarl": [str(ROOT), "jaxmarl==0.2.0", "jax==0.10.2"],  # needs an older Gymnasium than PINS
     "verifiers": ["--no-deps", "-r", f"{ROOT}/constraints/verifiers.txt"],
 }
 """Virtual environment -> its packages for pip."""
@@ -161,8 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="folder of the peers' virtual environments")  # fmt: skip
     options = parser.parse_args(arguments)
     folder, common = options.folder.absolute(), {"rounds": options.rounds, "rate": RATE}
-    speed = [installed(folder, "textarena"), "-m", "benchmarks.env_speed", "--compared"]
-    speed += ["--repeats", str(options.repeats)]
+    speed = ["-m", "benchmarks.env_speed", "--compared", "--repeats", str(options.repeats)]
     parts = [
         f"Two models, {TURNS} steps, common payoff; reward per step (optimum 1).",
         trained(TEAM, folder, options.repeats, base=str(tiny.folder(games.Team)), **common),
@@ -171,7 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "Evaluation of a served model against tit for tat, 4 requests per episode.",
         evaluated(folder, options.repeats),
         "Games.",
-        output_of(*speed).partition("\n\n- ")[0],
+        output_of(installed(folder, "textarena"), *speed).partition("\n\n- ")[0],
+        "Batches of small games on arrays, at most 6 steps per episode.",
+        "|" + output_of(installed(folder, "jaxmarl"), *speed).partition("|")[2],
     ]
     return records.keep("\n\n".join(parts), options)
 

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import compress, count
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -327,8 +326,8 @@ def only_action(info: Mapping[str, Any]) -> int | None:
     mask = None if info.get(TO_MOVE, True) else info.get("action_mask")
     if mask is None:
         return None
-    legal = list(compress(count(), np.asarray(mask).tolist()))
-    return legal[0] if len(legal) == 1 else None
+    legal = np.asarray(mask).tolist()
+    return legal.index(1) if sum(legal) == 1 else None
 
 
 ANSWER_SHOWN = 500  # characters at the end of an earlier answer, where the choice is
@@ -419,6 +418,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         self._situations: dict[str, str] = {}
         self._past: dict[str, TextHistory] = {}
         self._rules: dict[str, str] = {}
+        self._view: TextView | None = None
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         observations, infos = self.env.reset(seed=seed, options=options)
@@ -427,7 +427,9 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
         if self.history:
             turns = self.history
             self._past = {a: TextHistory(turns, TEXT_LENGTH) for a in self.possible_agents}
-        self._rules = {}
+        view = self.env.unwrapped.text_view
+        if view is not self._view or hasattr(view, "of_observation"):
+            self._rules, self._view = {}, view
         return self._with_history(self._situations), infos
 
     def step(self, actions: Mapping[str, str]) -> Step:
@@ -470,7 +472,7 @@ class TextEnv(SpacesOfAgents, BaseParallelWrapper):  # type: ignore[misc]  # Pet
 
     def _with_history(self, texts: Mapping[str, str]) -> dict[str, str]:
         view: TextView = self.env.unwrapped.text_view
-        rules = self._rules  # They are constant in an episode.
+        rules = self._rules
         for agent in texts.keys() - rules.keys():
             rules[agent] = view_for(view, self._seen[agent]).rules(agent)
         if self.history:

@@ -92,7 +92,7 @@ def some_of(name: str, value: Any, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def entries_of(name: str, value: Any) -> tuple[Any, ...]:
-    """Return a list, tuple or set as a tuple; raise EnvConfigError for a str and other values."""
+    """Return any sequence or set as a tuple; raise EnvConfigError for str, bytes and others."""
     if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes):
         return tuple(value)
     raise EnvConfigError(f"{name} must be a list, got {shown(value)}")

@@ -106,7 +106,7 @@ class OpponentPool:
             self.seated = name
 
     def chances(self) -> list[float]:
-        """Return the probability of each snapshot in the next draw, in the order of `snapshots`."""
+        """Return the probability of each snapshot in the next draw; there must be one."""
         if self._config.draw == "nash":
             return list(_equilibrium(tuple(map(tuple, self.payoffs().tolist()))))
         if self._config.draw == "latest":

@@ -35,10 +35,10 @@ def model_scores(
     """Return model -> its mean excess return divided by the standard error, for `models`.
 
     The excess in an episode is the mean, over the model's agents, of the raw return minus the mean
-    return of all agents with the same role that `models` play; `roles` is agent -> role. The score
-    is from -CERTAIN to CERTAIN, and 0 for a model that shares no role or has one episode. Models
-    without episodes are missing. No episode may have failed.
-    The standard error is the larger one of that over episodes, and that over environment seeds.
+    return in this episode of all agents with the same role that `models` play, itself included.
+    `roles` is agent -> role. The score is from -CERTAIN to CERTAIN, and 0 for a model that shares
+    no role or has one episode. Models without episodes are missing. No episode may have failed. The
+    standard error is the larger one of that over episodes, and that over environment seeds.
     """
     excess: dict[str, dict[int, list[float]]] = {}
     greatest = 0.0

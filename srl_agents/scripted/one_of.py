@@ -23,7 +23,7 @@ class Hidden:
     seed: int
     """Seed of the memory of the policy."""
     policy: SyncPolicy | None = None
-    """Policy that the agent plays; None before its first action."""
+    """Policy in use: the draw of the first of the agents that act together. None at first."""
     memory: Any = None
 
 

@@ -83,7 +83,7 @@ def checked_issues(issues: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tupl
 
 @dataclass(frozen=True)
 class NegotiationRules:
-    """Parameters with the meaning of SocialNegotiation's arguments.
+    """Parameters (SocialNegotiation's arguments), and the deals and points that follow from them.
 
     `issues` must be a result of `checked_issues`. Invalid other fields raise EnvConfigError.
     """

@@ -203,6 +203,9 @@ class RoundGame(RandomSource, SpacesOfAgents, ParallelEnv):  # type: ignore[misc
         if self.obs_mode == "vector":
             return vector
         parts: dict[str, spaces.Space[Any]] = {"observation": vector}
+        actions = self._actions()
+        if isinstance(actions, spaces.Discrete):
+            parts["action_mask"] = spaces.Box(0, 1, (int(actions.n),), np.int8)
         if self.obs_mode == "llm":
             parts["text"] = TextSpace(TEXT_LENGTH)
         return spaces.Dict(parts)
@@ -435,13 +438,6 @@ class SimultaneousGame(RoundGame):
                 )
             chosen.append(int(action))  # Comparisons of a subclass of int take longer.
         return chosen
-
-    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        space = super()._space_of(vector)
-        if not isinstance(space, spaces.Dict):
-            return space
-        mask = spaces.Box(0, 1, (self._num_actions,), np.int8)
-        return spaces.Dict({**space.spaces, "action_mask": mask})
 
     def _observations(self, vectors: dict[str, np.ndarray]) -> dict[str, Any]:
         if self.obs_mode == "vector":

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
+from operator import sub
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
 
 from srl_agents.errors import PolicyError
-from srl_agents.policy import Exact
+from srl_agents.policy import AgentObservation, Exact
 from srl_envs import loading
 from srl_envs.errors import EnvConfigError, EnvError, UntrustedError
 from srl_envs.games.base import FLOAT, RoundGame, metadata_of
-from srl_envs.tasks.free_text_game import ONLY_IN_WORDS
+from srl_envs.tasks.free_text_game import ONLY_IN_WORDS, RENDER_MODES
 from srl_envs.text import TO_MOVE, parse_choice
 from srl_envs.untrusted import printable
 from srl_envs.validation import Reset, Step, asks_nothing
@@ -33,14 +36,23 @@ except ImportError as error:
     ) from error
 
 SCHEME = "openspiel:"
-RENDER_MODES = ("human", "ansi")
-MOST_NAMED = 256
-"""Maximum number of actions of a game whose answers are names of actions."""
-PLAYOUTS = 20
-"""Number of random episodes from which the names of actions are collected."""
-MOST_MOVES = 500
-"""Maximum number of moves of each of these episodes."""
-MOST_KNOWN = 256  # observations that are kept; small games repeat them
+MOST_NAMED = 256  # actions of a game whose answers are names of actions
+PLAYOUTS, MOST_MOVES = 20, 500  # random episodes that show the names, and moves of each
+MOST_KNOWN = 256  # positions that are kept; small games repeat them
+
+
+@dataclass(frozen=True, eq=False)
+class GameNode:
+    """Position of a game and its properties. A chance node has only `outcomes` and `edges`."""
+
+    position: pyspiel.State
+    outcomes: Sequence[int] = ()
+    edges: Sequence[float] = ()  # cumulative probabilities of the outcomes
+    # By player: legal actions, or action 0; True if there are legal actions, vector, mask, text.
+    choices: Sequence[Sequence[int]] = ()
+    seen: Sequence[tuple[bool, np.ndarray, np.ndarray, str]] = ()
+    returns: Sequence[float] = ()
+    is_terminal: bool = False
 
 
 def load_game(name: str) -> pyspiel.Game:
@@ -119,25 +131,18 @@ class OpenSpielGame(RoundGame):
         self.game = load_game(game.removeprefix(SCHEME))
         kind = self.game.get_type()
         self.metadata = metadata_of(f"openspiel_{kind.short_name}", render_modes=RENDER_MODES)  # type: ignore[misc]  # differs by game
-        in_full = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
-        self._text_of_state = kind.provides_information_state_string and not (
-            in_full and kind.provides_observation_string
-        )
-        self._tensor_of_state = kind.provides_information_state_tensor and not (
-            in_full and kind.provides_observation_tensor
-        )
-        self._position = self.game.new_initial_state()
-        self._returns: list[float] = []
-        self._known: dict[tuple[int, str], tuple[np.ndarray, np.ndarray, str]] = {}
+        full = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
+        self._source: dict[str, str] = {}
+        for form in ("string", "tensor"):
+            seen, state = f"observation_{form}", f"information_state_{form}"
+            by_state = getattr(kind, f"provides_{state}")
+            by_state = by_state and not (full and getattr(kind, f"provides_{seen}"))
+            self._source[form] = state if by_state else seen
+        self._known: dict[tuple[GameNode, int | tuple[int, ...]], GameNode] = {}
         agents = [f"player_{player}" for player in range(self.game.num_players())]
-        self._choices = {
-            agent: names_of_actions(self.game, player) for player, agent in enumerate(agents)
-        }
-        size = (
-            self.game.information_state_tensor_size()
-            if self._tensor_of_state
-            else self.game.observation_tensor_size()
-        )
+        name = str(self.game)
+        self._choices = {agent: names_of_actions(name, n) for n, agent in enumerate(agents)}
+        size = getattr(self.game, f"{self._source['tensor']}_size")()
         super().__init__(
             agents,
             (-np.inf,) * size,
@@ -146,6 +151,7 @@ class OpenSpielGame(RoundGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
+        self._start = self._place(self.game.new_initial_state())
 
     def make_view(self) -> OpenSpielView:
         title = self.game.get_type().long_name
@@ -164,113 +170,113 @@ class OpenSpielGame(RoundGame):
             tells_time=False,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {}}  # Copies of positions are slow.
+
     def begin(self, options: Mapping[str, Any]) -> None:
-        self._position = self.game.new_initial_state()
-        self._play_chance()
-        self._returns = self._position.returns()
+        self._play_chance(self._start)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         if asks_nothing(self._begun, self.agents, actions):
             return {}, {}, {}, {}, {}
-        agents, position = list(self.agents), self._position
-        played, illegal = [], {}
-        for player, agent in enumerate(agents):
-            action, legal = actions[agent], position.legal_actions(player)
-            is_legal = isinstance(action, int) and action in (legal or [0])
+        agents, before = self.agents, self._here
+        played, illegal = [], []
+        for agent, choices, seen in zip(agents, before.choices, before.seen, strict=True):
+            action = actions[agent]
+            is_legal = isinstance(action, int) and action in choices
             if not is_legal and not self.action_spaces[agent].contains(action):
                 raise EnvError(
                     f"action {action!r} of {agent} is outside {self.action_spaces[agent]}"
                 )
-            illegal[agent] = bool(legal) and action not in legal
-            played.append(legal[0] if illegal[agent] else int(action))
-        if position.is_simultaneous_node():
-            position.apply_actions(played)
-        else:
-            position.apply_action(played[position.current_player()])
-        self._play_chance()
+            illegal.append(seen[0] and action not in choices)
+            played.append(choices[0] if illegal[-1] else int(action))
+        mover = before.position.current_player()
+        here = self._play_chance(self._after(before, tuple(played) if mover < 0 else played[mover]))
         self.played += 1
-        terminated = position.is_terminal()
-        truncated = self.played >= self.rounds and not terminated
-        if terminated or truncated:
+        truncated = self.played >= self.rounds and not here.is_terminal
+        if here.is_terminal or truncated:
             self.agents = []
-        before, self._returns = self._returns, position.returns()
         if self.render_mode == "human":
             self.render()
-        observations, infos = self._observations_and_infos(agents)
-        for agent in agents:
-            infos[agent]["illegal"] = illegal[agent]
+        observations, infos = self._shown(here)
+        for info, is_illegal in zip(infos.values(), illegal, strict=True):
+            info["illegal"] = is_illegal
         return (
             observations,
-            {a: self._returns[p] - before[p] for p, a in enumerate(agents)},
-            dict.fromkeys(agents, terminated),
+            dict(zip(agents, map(sub, here.returns, before.returns), strict=True)),
+            dict.fromkeys(agents, here.is_terminal),
             dict.fromkeys(agents, truncated),
             infos,
         )
 
     def drawn_in_text(self) -> str:
-        return f"{self.metadata['name']} step {self.played}/{self.rounds}\n{self._position}\n"
+        return f"{self.metadata['name']} step {self.played}/{self.rounds}\n{self._here.position}\n"
 
     def _actions(self) -> spaces.Discrete:
         return spaces.Discrete(self.game.num_distinct_actions())
 
-    def _space_of(self, vector: spaces.Box) -> spaces.Space[Any]:
-        space = super()._space_of(vector)
-        if not isinstance(space, spaces.Dict):
-            return space
-        mask = spaces.Box(0, 1, (self.game.num_distinct_actions(),), np.int8)
-        return spaces.Dict({**space.spaces, "action_mask": mask})
+    def _play_chance(self, place: GameNode) -> GameNode:
+        while place.outcomes:
+            drawn = self.np_random.random() * place.edges[-1]
+            number = bisect_right(place.edges, drawn, 0, len(place.edges) - 1)
+            place = self._after(place, place.outcomes[number])
+        self._here, self._position = place, place.position
+        return place
 
-    def _play_chance(self) -> None:
-        while self._position.is_chance_node():
-            outcomes, chances = zip(*self._position.chance_outcomes(), strict=True)
-            drawn = self.np_random.random() * sum(chances)
-            number = bisect_right(list(accumulate(chances)), drawn)
-            self._position.apply_action(outcomes[min(number, len(outcomes) - 1)])
-
-    def _first(self) -> Reset:
-        return self._observations_and_infos(self.agents)
-
-    def _vectors(self) -> list[Any]:
-        return [self._vector(self._position, p) for p in range(len(self.possible_agents))]
-
-    def _observations_and_infos(self, agents: Sequence[str]) -> Reset:
-        observations: dict[str, Any] = {}
-        infos: dict[str, dict[str, Any]] = {}
-        for player, agent in enumerate(agents):
-            observations[agent], mask = self.observe(self._position, player)
-            to_move = bool(self._position.legal_actions(player))
-            infos[agent] = {"action_mask": mask, TO_MOVE: to_move}
-        return observations, infos
-
-    def observe(self, position: pyspiel.State, player: int) -> tuple[Any, np.ndarray]:
-        """Return a player's observation and int8 action mask, only action 0 if none is legal."""
-        place = player, position.history_str()
-        if place not in self._known:
+    def _after(self, place: GameNode, move: int | tuple[int, ...]) -> GameNode:
+        following = self._known.get((place, move))
+        if following is None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            legal = position.legal_actions(player)
-            mask = np.zeros(self.game.num_distinct_actions(), np.int8)
-            mask[legal or [0]] = 1
-            text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
-            self._known[place] = self._vector(position, player), mask, text
-        vector, mask, text = self._known[place]
-        if self.obs_mode == "vector":
-            return vector.copy(), mask.copy()
-        observation: dict[str, Any] = {"observation": vector.copy(), "action_mask": mask.copy()}
-        if self.obs_mode == "llm":
-            observation["text"] = text
-        return observation, mask.copy()
+            position = place.position.clone()
+            apply = position.apply_actions if isinstance(move, tuple) else position.apply_action
+            apply(move)
+            following = self._known[place, move] = self._place(position)
+        return following
 
-    def _vector(self, position: pyspiel.State, player: int) -> np.ndarray:
-        if self._tensor_of_state:
-            return np.array(position.information_state_tensor(player), FLOAT)
-        return np.array(position.observation_tensor(player), FLOAT)
+    def _place(self, position: pyspiel.State) -> GameNode:
+        if position.is_chance_node():
+            outcomes, chances = zip(*position.chance_outcomes(), strict=True)
+            return GameNode(position, outcomes, list(accumulate(chances)))
+        choices, seen = [], []
+        for player in range(len(self.possible_agents)):
+            legal = position.legal_actions(player)
+            choices.append(legal or [0])
+            vector = np.array(getattr(position, self._source["tensor"])(player), FLOAT)
+            mask = np.zeros(self.game.num_distinct_actions(), np.int8)
+            mask[choices[-1]] = 1
+            text = self._text(position, player, legal) if self.obs_mode == "llm" else ""
+            seen.append((bool(legal), vector, mask, text))
+        return GameNode(position, (), (), choices, seen, position.returns(), position.is_terminal())
+
+    def _first(self) -> Reset:
+        return self._shown(self._here)
+
+    def _vectors(self) -> list[Any]:
+        return [vector for _, vector, _, _ in self._here.seen]
+
+    def _shown(self, place: GameNode) -> Reset:
+        observations: dict[str, Any] = {}
+        infos: dict[str, dict[str, Any]] = {}
+        for agent, seen in zip(self.possible_agents, place.seen, strict=True):
+            is_free, vector, mask, text = seen
+            infos[agent] = {"action_mask": mask.copy(), TO_MOVE: is_free}
+            if self.obs_mode == "vector":
+                observations[agent] = vector.copy()
+                continue
+            observations[agent] = {"observation": vector.copy(), "action_mask": mask.copy()}
+            if text:
+                observations[agent]["text"] = text
+        return observations, infos
+
+    def observe(self, position: pyspiel.State, player: int) -> AgentObservation:
+        """Return a player's observation of a position, with only action 0 if none is legal."""
+        observations, infos = self._shown(self._place(position))
+        agent = self.possible_agents[player]
+        return AgentObservation(agent, observations[agent], infos[agent]["action_mask"])
 
     def _text(self, position: pyspiel.State, player: int, legal: Sequence[int]) -> str:
-        if self._text_of_state:
-            situation = position.information_state_string(player)
-        else:
-            situation = position.observation_string(player)
+        situation = getattr(position, self._source["string"])(player)
         if position.is_terminal():
             last_line = "The game is over."
         elif not legal:
@@ -335,13 +341,15 @@ class OpenSpielView(ThirdPartyView):
         return str(observation["text"]) if in_words else self.describer(agent, observation)
 
 
-def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
+@lru_cache(maxsize=256)
+def names_of_actions(name: str, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
-    OpenSpiel names an action in a situation. The names are collected in random episodes with a
-    fixed seed. They are the answers if the game has at most 256 actions, and each name is the same
-    in all situations and parsed as its action. An action without a collected name has its number.
+    Names are collected in random episodes with a fixed seed. They are the answers if the game has
+    at most 256 actions, and the names are distinct and the same in all situations. An action
+    without a collected name has its number.
     """
+    game = pyspiel.load_game(name)
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))
     if count > MOST_NAMED:

@@ -100,10 +100,10 @@ class ServedModels:
         self._folder = Path(self._ends.enter_context(folder))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
-        """Start or attach to the servers, and set `facts` and `check` (`Fleet.check`).
+        """Start or attach to the servers, and set `facts` and the method `check`.
 
-        `learners` maps each model, in order, to a function that runs functions in its learner's
-        process (`Apply`). Raises the errors of `open_fleet`.
+        `facts` are collected in the processes of the learners: `learners` maps each model, in
+        order, to a function that runs functions there. Raises the errors of `open_fleet`.
         """
         self._learners = learners
         self._fleet = open_fleet(self._config, self._sources, self._logs)

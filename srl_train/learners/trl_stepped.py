@@ -89,6 +89,7 @@ class SteppedLearner(Learner):
             if broken is not None:
                 left_out.append((step, broken))
             self.apply_gradients(None if broken is not None else gradients)
+            del gradients  # They would occupy memory during the next forward pass.
         return Learned(self.end_update(), left_out)
 
     def compute_gradients(self) -> dict[str, Tensor]:

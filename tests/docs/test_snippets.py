@@ -66,6 +66,7 @@ def another_second(monkeypatch):
 def test_a_program_runs_by_itself_and_again_in_the_same_folder(
     code, tmp_path, monkeypatch, caplog, in_small, tiny_folder, one_model
 ):
+    assert "TextTask(rows" not in code or len(re.findall(r"(?m)^.*\S", code)) <= 25
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "a key that no server sees")
     caplog.set_level(logging.ERROR)

@@ -136,6 +136,8 @@ def test_first_observation_contains_rules_later_ones_do_not():
         "Cooperation level 0.60, difficulty 0.30."
     )
     assert infos["agent_0"]["action"] == 1 and infos["agent_0"]["parse_failure"] is None
+    env.unwrapped.text_view = other = text_env("coop_compete_v0").unwrapped.text_view
+    assert env.reset()[0]["agent_1"].startswith(other.rules("agent_1"))
 
 
 def test_unparsed_answer_plays_default_and_costs_penalty():

@@ -71,7 +71,8 @@ class SurrogateConfig(OptimizerConfig):
     """Number of optimizer steps per pass over an update's samples, a divisor of
     rollout.group_size."""
     gradient_accumulation_steps: Count = 1
-    """Number of forward and backward passes per optimizer step. More passes require less memory."""
+    """Number of forward and backward passes per optimizer step. More passes require less memory,
+    but more time with small models."""
     num_iterations: Count = 1
     """Number of passes over each update's samples (mu in the GRPO paper, epochs in PPO)."""
     clip_range: Positive = 0.2

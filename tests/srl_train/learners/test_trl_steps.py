@@ -2,6 +2,7 @@
 
 import math
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -104,6 +105,21 @@ def test_without_a_gradient_nothing_changes():
     assert counters == one.state()["counters"]
     one.apply_gradients({name: torch.zeros_like(w) for name, w in weights.items()})
     assert not equal(weights, one.weights()), "the test cannot see momentum"
+
+
+def test_gradients_of_a_step_are_freed_before_the_next_step():
+    one = learner(num_iterations=2)
+    compute, earlier = one.compute_gradients, []
+
+    def watched():
+        assert not [gradient for known in earlier if (gradient := known()) is not None]
+        gradients = compute()
+        earlier.extend(map(weakref.ref, gradients.values()))
+        return gradients
+
+    one.compute_gradients = watched
+    one.learn(some_samples(), 3, 0)
+    assert earlier
 
 
 # ---- failures ------------------------------------------------------------------------------------

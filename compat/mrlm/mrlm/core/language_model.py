@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LLMEnvironment:
-    """Conversation with a language model: `step` sends a message and observes the answer.
+    """Conversation with a language model, observed as a whole after each message and answer.
 
     Args:
         model: PreTrainedModel. Trainers train this object in SERVER mode.
@@ -57,7 +57,7 @@ class LLMEnvironment:
         return Observation(list(self.conversation))
 
     def step(self, action: Message) -> tuple[Observation, Reward]:
-        """Append `action`, read as a user's, and an answer; return the conversation, reward 0."""
+        """Append `action`, read as a user's, and its answer; return the conversation and 0."""
         chat, first = self._backend.chat, not self._ids
         rules = self.system_prompt or "" if first else None
         turn = ChatTurn(action.content, rules, None if first else self._ids[-1])

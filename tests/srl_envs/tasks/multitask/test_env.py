@@ -63,9 +63,10 @@ def test_rules_and_parsing_are_those_of_the_current_environment():
     )
 
     told = TextEnv(env)
-    texts, _ = told.reset(seed=0, options={"environment": "sums"})
-    assert env.environments["sums"].text_view.rules("agent_0") in texts["agent_0"]
-    assert env.environments["tools"].text_view.rules("agent_0") not in texts["agent_0"]
+    for label in ("tools", "sums"):
+        texts, _ = told.reset(seed=0, options={"environment": label})
+        for name, one in env.environments.items():
+            assert (one.text_view.rules("agent_0") in texts["agent_0"]) == (name == label)
     _, rewards, _, _, infos = told.step({"agent_0": words})
     assert infos["agent_0"]["parse_failure"] and rewards["agent_0"] == pytest.approx(-0.1)
 
