@@ -237,12 +237,19 @@ def create_app(
     return app
 
 
-def serve(app: Any, *, host: str = "127.0.0.1", port: int = 8000) -> None:
+def serve(
+    app: Any,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    sockets: Any = None,
+) -> None:
     """Serve until SIGINT or SIGTERM, which is raised again.
 
-    Raises SystemExit if the port is in use, and the errors of `configured`.
+    Listening `sockets` replace `host` and `port`. Raises SystemExit if the port is in use, and the
+    errors of `configured`.
     """
-    uvicorn.Server(configured(app, host, port)).run()
+    uvicorn.Server(configured(app, host, port)).run(sockets)
 
 
 @contextmanager

@@ -143,7 +143,11 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
             f"{setting}, which tries other actions, but the actions of {env.metadata['name']} are "
             "not Discrete; use agent_turn"
         )
-    check_copies(setting, env)
+    env.reset(seed=0)
+    try:
+        copied(env)
+    except EnvError as error:
+        raise ConfigError(f"{setting}, and {error}; use agent_turn") from error
     section = config.credit
     alternatives = section.alternatives if isinstance(section, CounterfactualCredit) else None
 
@@ -163,12 +167,3 @@ def credit(config: RunConfig, env: Any, scheme: CreditScheme | None) -> Credit:
             )
 
     return Credit(scheme, replays)
-
-
-def check_copies(setting: str, env: Any) -> None:
-    """Reset `env`; raise ConfigError, which begins with `setting`, if `env` cannot be copied."""
-    env.reset(seed=0)
-    try:
-        copied(env)
-    except EnvError as error:
-        raise ConfigError(f"{setting}, and {error}; use agent_turn") from error

@@ -67,8 +67,7 @@ def program(python: str) -> str:
     found = shutil.which(python)
     if found is None:
         raise ServingError(
-            f"there is no program {python!r}; allowed: the path of the Python of the environment "
-            "that vLLM is installed in (~ is not replaced)"
+            f"there is no program {python!r}; allowed: the Python of an environment with vLLM"
         )
     return os.path.abspath(found)  # The link of a virtual environment must not be resolved.
 

@@ -86,7 +86,18 @@ class ServedModels:
         self._served = {name: BASE if models.adapters else name for name in self._shapes}
         """Name that is sampled -> its served base."""
         self._ends = ExitStack()
-        self._folder = Path(self._ends.enter_context(folder_for_weights(self._backend.folder)))
+        above = self._backend.folder
+        try:
+            folder = TemporaryDirectory(
+                prefix="published-",
+                dir=above,
+                ignore_cleanup_errors=True,
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"backend.folder: no weights can be written to {above!r} ({error.strerror})"
+            ) from error
+        self._folder = Path(self._ends.enter_context(folder))
 
     def start(self, learners: Mapping[str, Apply]) -> None:
         """Start or attach to the servers, and set `facts` and the method `check`.
@@ -235,17 +246,6 @@ def serve_models(config: RunConfig, start: SamplerStart) -> Samplers:
         backends = served.backends()
         publisher = served.open_publisher({one.base: one for one in backends.values()})
         return Samplers(modules, backends, publisher, ends.pop_all().close)
-
-
-def folder_for_weights(folder: str | None) -> TemporaryDirectory[str]:
-    """Create a temporary folder in `folder` (None: the system's); ConfigError if impossible."""
-    try:
-        return TemporaryDirectory(prefix="published-", dir=folder, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise ConfigError(
-            f"backend.folder: no weights can be written to {folder!r} ({error.strerror}); allowed: "
-            "an existing folder with the permission to write"
-        ) from error
 
 
 def section_of(config: RunConfig) -> VLLMBackendConfig:

@@ -109,8 +109,10 @@ class ModelServer:
     def cause_of_death(self) -> str:
         """Return the first error in the log's last LOG_BYTES, else its last lines, and its path.
 
-        Ignores lines before the last `start`. Raises OSError if there is no log.
+        Ignores lines before the last `start`.
         """
+        if not self.log.is_file():
+            return f"there is no log {self.log}"
         with self.log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(self._log_start, size - LOG_BYTES))

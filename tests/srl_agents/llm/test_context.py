@@ -136,6 +136,8 @@ def test_names_of_context_functions():
     assert context_function("copy:copy", 8)(CONVERSATION) == CONVERSATION
     with pytest.raises(EnvConfigError, match="no_such_module"):
         context_function("no_such_module:function", 8)
+    with pytest.raises(EnvConfigError, match="steps"):
+        window(0)
     with pytest.raises(UntrustedError, match="copy:copy"):
         context_function("copy:copy", 8, trusted=False)
 
