@@ -250,7 +250,7 @@ class MultiModelTrainer:
 
     def _train_episode(self, number: int) -> dict[str, Any]:
         if self.run.config.engine.play_ahead:
-            self.config.enable_areal = False
+            self.config.enable_areal = False  # Episodes one at a time cannot be played ahead.
         trainer, run, engine = self._begin(), self.run, self._engine
         assert engine is not None
         if number != self.current_episode or number >= self.config.max_episodes:
