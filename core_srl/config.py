@@ -26,7 +26,7 @@ from core_srl.models import (
 from srl_extensions.vllm.placement import find_gpus
 from srl_train.config.bounds import MOST_MODELS
 from srl_train.config.run import RunConfig
-from srl_train.config.section import Section, one_line
+from srl_train.config.section import LocalPath, Section, one_line
 from srl_train.config.yaml_file import from_tree
 from srl_train.errors import ConfigError
 
@@ -128,7 +128,7 @@ class MultiModelConfig(Section):
     """Limit on the GPUs in use. Several need Ray or vLLM; without a GPU models are on the CPU."""
     batch_size: Positive = 32
     """Limit on the samples of an optimizer step; a sample is one agent's episode."""
-    checkpoint_dir: Annotated[str, Field(min_length=1)] | Path = "./checkpoints/multimodel"
+    checkpoint_dir: Annotated[LocalPath, Field(min_length=1)] | Path = "./checkpoints/multimodel"
     save_interval: Positive = 100
     """Episodes between two checkpoints, rounded down to whole rounds, at least one."""
     max_checkpoints: int = 10
@@ -243,6 +243,11 @@ class MultiModelConfig(Section):
         agents_per_model = max(
             list(seats.values()).count(f"model_{index}") for index in range(len(bases))
         )
+        mode: dict[str, Any] = {"name": self.training_mode.value}
+        if mode["name"] != "competitive":
+            mode["cooperation_strength"] = self.cooperation_strength
+        if mode["name"] in ("competitive", "mixed"):
+            mode["competition_intensity"] = self.competition_intensity
         adapters = self.enable_lora
         if adapters is None:
             adapters = any(map(is_large, bases))
@@ -268,7 +273,7 @@ class MultiModelConfig(Section):
                 **({"seats": seats} if frozen else {}),
                 "backend": self._backend(here),
                 "engine": self._engine(here, len(bases), adapters),
-                "mode": self._mode(),
+                "mode": mode,
                 "updates": self._updates(bases),
                 "rollout": {
                     "group_size": group,
@@ -342,14 +347,6 @@ class MultiModelConfig(Section):
         if self.weight_update_strategy in averaging and len(groups) > 1:
             found["groups"] = [*groups.values()]
         return found
-
-    def _mode(self) -> dict[str, Any]:
-        name, read = self.training_mode.value, {}
-        if name != "competitive":
-            read["cooperation_strength"] = self.cooperation_strength
-        if name in ("competitive", "mixed"):
-            read["competition_intensity"] = self.competition_intensity
-        return {"name": name, **read}
 
 
 def largest_group(episodes: int) -> int | None:

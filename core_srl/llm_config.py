@@ -14,7 +14,7 @@ from srl_agents.episode import Tokens
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.sampling import Sampling
 from srl_train.config.models import AdapterConfig, SamplingConfig
-from srl_train.config.section import Section
+from srl_train.config.section import LocalPath, Section
 from srl_train.errors import ConfigError
 
 DEFAULT_MODEL = MODERN_MODELS["qwen3"]
@@ -60,7 +60,7 @@ class LLMConfig(Section):
     """Documented settings of a manager; ConfigError for an invalid value or one without effect."""
 
     backend: Annotated[LLMBackend, Field(strict=False)] = LLMBackend.HUGGINGFACE
-    model_name: Text = DEFAULT_MODEL
+    model_name: Annotated[LocalPath, Field(min_length=1)] = DEFAULT_MODEL
     """Folder of a model or PEFT adapter, hub name, or name on the server."""
     device: Text = "auto"
     """HUGGINGFACE: 'auto' (a GPU if there is one) or a torch device."""

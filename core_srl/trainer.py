@@ -307,6 +307,9 @@ class MultiModelTrainer:
         run_config = config.to_run_config(agents)
         if notes := config.here().notes:
             log.warning("%s", "; ".join(notes))
+        rounds, episodes, _ = config.rounds()
+        if rounds * episodes != config.max_episodes:
+            log.warning("max_episodes is no multiple of a round: %d are trained", rounds * episodes)
         folder, watched = Path(config.checkpoint_dir), config.enable_monitoring
         with loading(ConfigError):
             run_config = resolved(run_config)
@@ -408,7 +411,7 @@ async def quick_start_multimodel_training(
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
     """Return the ids of a run's complete checkpoints, last saved first; empty without a folder."""
-    return checkpoint.list_checkpoints(Path(checkpoint_dir))
+    return checkpoint.list_checkpoints(Path(checkpoint_dir).expanduser())
 
 
 def load_checkpoint_metadata(
@@ -418,4 +421,4 @@ def load_checkpoint_metadata(
 
     Raises CheckpointNotFound, a FileNotFoundError, if there is none; CheckpointError if damaged.
     """
-    return checkpoint.load_metadata(Path(checkpoint_dir), checkpoint_id)
+    return checkpoint.load_metadata(Path(checkpoint_dir).expanduser(), checkpoint_id)

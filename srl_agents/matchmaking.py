@@ -11,6 +11,8 @@ from itertools import cycle
 
 from srl_agents import seeding
 
+RULES = ("fixed", "rotating", "uniform", "round_robin")
+
 
 def assign_agents(
     agents: Sequence[str], models: Sequence[str], fixed: Mapping[str, str]
@@ -19,11 +21,12 @@ def assign_agents(
 
     An agent in `fixed` (agent -> player) has its player there. The other agents have the models in
     turn, first those without an agent in `fixed`, and repeated if necessary. Raises ValueError
-    for an unknown agent in `fixed`, and for a model without an agent.
+    for an unknown agent in `fixed`, an agent without a player, and a model without an agent.
     """
     if unknown := sorted(set(fixed) - set(agents)):
         raise ValueError(f"agents must be among {', '.join(agents)}, got {unknown[0]!r}")
-    # Models that `fixed` does not name come first, so that each gets an agent if possible.
+    if not models and len(fixed) < len(agents):
+        raise ValueError("models must name at least one, got none")
     turns = cycle(sorted(models, key=lambda model: model in fixed.values()))
     assigned = {agent: fixed[agent] if agent in fixed else next(turns) for agent in agents}
     idle = [model for model in models if model not in assigned.values()]
@@ -54,9 +57,11 @@ class Matchmaking:
         shift by one agent per group), "uniform" (models drawn per group) or "round_robin" (models
         in a balanced schedule). The last two draw models in `seats` only if all are there.
 
-        Raises ValueError for an unknown agent in `seats`. "fixed" and "rotating" also raise it for
-        a model without an agent, and the others if `seats` contains every agent.
+        Raises ValueError for another `name`, no models, and an unknown agent in `seats`. "fixed"
+        and "rotating" also raise it for a model without an agent, the others without a free agent.
         """
+        if name not in RULES:
+            raise ValueError(f"matchmaking must be one of {', '.join(RULES)}, got {name!r}")
         self.agents = tuple(agents)
         self._fixed, self._name, self._seed = dict(seats), name, seed
         self._free = [agent for agent in agents if agent not in seats]
@@ -69,12 +74,9 @@ class Matchmaking:
             self.varies = name == "rotating" and len(self._free) > 1
             """True if the assignment differs between groups."""
             return
-        assign_agents(agents, [], {**seats, **dict.fromkeys(self._free, "")})  # unknown agents
         if not self._free:
-            raise ValueError(
-                f"matchmaking {name} needs an agent without a player, but seats names one for "
-                "every agent"
-            )
+            raise ValueError(f"seats must not have every agent for {name} matchmaking")
+        assign_agents(agents, self._models[:1], seats)
         self.varies = True
 
     @property

@@ -93,7 +93,7 @@ def code(name: str, option: str | None = None) -> Callable[..., Any]:
 
 
 def place(path: str | os.PathLike[str], option: str) -> Path:
-    """Return `path`, the value of the setting `option`, as a Path that may not exist.
+    """Return `path`, the value of the setting `option`, as a Path; "~" is the user's home folder.
 
     Raises:
         EnvConfigError: `path` is neither a string nor a path.
@@ -106,7 +106,7 @@ def place(path: str | os.PathLike[str], option: str) -> Path:
             f"{option}: {os.fspath(path)!r:.200} is a place on this machine that a record names, "
             f"and is not opened: {WAY_OUT}"
         )
-    return Path(path)
+    return Path(os.path.expanduser(path))
 
 
 def at_most(value: float, limit: float, option: str) -> float:

@@ -147,7 +147,7 @@ class TextView(Protocol):
         """Amount subtracted from the reward for an unparsed answer, at least 0."""
 
     def rules(self, agent: str) -> str:
-        """Return the system message: the game, the agent's role and the form of an answer."""
+        """Return the system message of all episodes: game, the agent's role, form of an answer."""
 
     def describe(self, agent: str, observation: Any) -> str:
         """Return a description of the agent's situation, given its observation."""

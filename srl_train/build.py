@@ -14,6 +14,7 @@ import torch
 
 from srl_agents.llm.chat_format import TEMPLATES
 from srl_envs import registry, scenarios
+from srl_envs.games.base import step_baselines
 from srl_envs.wrappers import CustomRewards
 from srl_train import processes
 from srl_train.config import capabilities
@@ -92,14 +93,18 @@ def build_run(
             )
         section = config.environment
         scenarios.refuse_levels("environment", section.name, section.options, env)
-        credit, roles = build_credit(config, env), roles_of(env)
+        name = config.credit.name
+        first = config.algorithm_of(config.models.names[0])
+        scale = getattr(first, "scale_rewards", "group")
+        scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
+        hook = CREDIT_HOOKS.load(name) if name in CREDIT_HOOKS else None
+        credit = Credit(scheme) if hook is None else hook(config, env, scheme)
+        roles = roles_of(env)
         matchmaking = matchmaking_of(config, env)
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
-        # Known values per step hold for all agents together and for the environment's own rewards.
+        # Known values hold for all agents together and for the environment's own rewards.
         own_rewards = not isinstance(env, CustomRewards) or env.reward_function is None
-        per_step = own_rewards and getattr(env.unwrapped, "scripted", None) is None
-        baselines: Mapping[str, float]
-        baselines = getattr(env.unwrapped, "baselines", dict)() if per_step else {}
+        baselines = step_baselines(env.unwrapped) if own_rewards else {}
     mode = MODES[config.mode.name](config.mode)
     speaks_first = mode.speaks_first(list(matchmaking.usual), teams)
     settings = RolloutSettings(
@@ -180,24 +185,10 @@ def resolved(config: RunConfig) -> RunConfig:
     }
     template = models.chat_template
     if template is not None and template not in TEMPLATES:
-        template = os.path.abspath(os.path.expanduser(template))
+        template = os.path.abspath(template)
     stages: dict[str, Any] = {
         name: stage.replaced(data=tuple(map(os.path.abspath, stage.data)))
         for name, stage in config.stages.items()
     }
     models = models.replaced(base=base, frozen_models=frozen, chat_template=template)
     return config.replaced(models=models, **stages)
-
-
-def build_credit(config: RunConfig, env: Any) -> Credit:
-    """Build the credit scheme that the configuration selects, as a Credit.
-
-    `env`, which a scheme may reset, is an environment of the run. Raises ConfigError if the scheme
-    is unknown or requires replays that `env` does not support.
-    """
-    name = config.credit.name
-    scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
-    scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
-    if name not in CREDIT_HOOKS:
-        return Credit(scheme)
-    return CREDIT_HOOKS.load(name)(config, env, scheme)  # type: ignore[no-any-return]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -76,7 +76,11 @@ def build_learners(
     if config.parallel == "fsdp" and processes.count() > 1:
         for name, module in modules.items():
             fsdp.shard(name, module)
-    joint = joint_state(make_env) if config.records_states else None
+    joint = None
+    if config.records_states:
+        with closing(make_env()) as env, suppress(NotImplementedError):
+            env.reset(seed=0)
+            joint = JointState(tuple(env.possible_agents), env.state().size)
     learners: dict[str, Learner] = {}
     for name, module in modules.items():
         algorithm = config.algorithm_of(name)
@@ -108,13 +112,3 @@ def planned_updates(config: RunConfig, model: str, agents: float) -> int:
     samples = agents * config.rollout.episodes
     budget = config.sample_budget.get(model, max(samples, config.rollout.group_size))
     return max(1, int(config.rounds * samples // budget))
-
-
-def joint_state(make_env: Callable[[], Any]) -> JointState | None:
-    """Return agents and length of `state()` in a new environment, or None if it has no state()."""
-    with closing(make_env()) as env:
-        env.reset(seed=0)
-        try:
-            return JointState(tuple(env.possible_agents), env.state().size)
-        except NotImplementedError:  # PettingZoo's default
-            return None

@@ -76,9 +76,9 @@ def parse_player(name: str) -> PlayerSpec:
     if is_api_name(name):
         return PlayerSpec(name, "api", {name: name})
     path, wanted = name, None
-    if not Path(path).expanduser().exists() and ":" in name:
+    if not Path(os.path.expanduser(path)).exists() and ":" in name:
         path, _, wanted = name.rpartition(":")
-    place = Path(path).expanduser()
+    place = Path(os.path.expanduser(path))
     if (place / "models").is_dir() or (place / "config.yaml").is_file():
         there = models_of_run(place)
         if wanted is not None and wanted not in there:
@@ -132,7 +132,7 @@ def refuse_missing_folder(name: str) -> None:
     path only if the folder OWNER exists. "@REVISION" is ignored.
     """
     name = name.partition("@")[0]
-    place = Path(name).expanduser()
+    place = Path(os.path.expanduser(name))
     is_path = name.startswith(("/", ".", "~", "runs/")) or name.count("/") > 1
     if not place.exists() and (is_path or ("/" in name and place.parent.is_dir())):
         raise ConfigError(f"there is no folder {name}")

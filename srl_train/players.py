@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srl_agents.errors import PolicyError
@@ -38,7 +39,7 @@ SeatedPolicies = Callable[[Mapping[str, str]], Mapping[str, Policy]]
 
 @dataclass
 class Resolver:
-    """Builder of policies from PlayerSpecs; a player's models are loaded once, except 'tiny'."""
+    """Builder of policies from PlayerSpecs; each model is loaded once, except 'tiny'."""
 
     settings: ModelSettings | None = None
     """Settings of models without a run; by default DEFAULT_SAMPLING, or API_SAMPLING for APIs."""
@@ -52,14 +53,14 @@ class Resolver:
     """(name, environment) -> scripted policy."""
     chat_models: dict[str, ChatModel] = field(default_factory=dict)
     """Name of an API player -> its opened model. `policies` adds missing entries."""
-    _loaded: dict[str, list[LoadedModel]] = field(default_factory=dict)
+    _loaded: dict[tuple[Path | None, str], LoadedModel] = field(default_factory=dict)
 
     def policies(
         self, player: PlayerSpec, make_env: Callable[[], Any], agents: Iterable[str] | None = None
     ) -> list[Policy]:
         """Return a player's policies: one, or one per model of a run, in the order of its sources.
 
-        Models are loaded at a player's first call, 'tiny' at every call. `agents` limits an API
+        Models are loaded at their first use, 'tiny' at every call. `agents` limits an API
         model's settings to these agents. Raises PolicyError, BackendError or ConfigError if a
         player cannot play, and the errors of `load_all` and `settings_of`.
         """
@@ -87,13 +88,18 @@ class Resolver:
                 raise ConfigError(f"{error} (models.agent_sampling, or --temperature)") from error
         from srl_agents.llm.text_policy import TextPolicy
 
-        if player.name not in self._loaded or TINY in player.sources.values():
-            # The embedded model is built for one environment, so another one needs a new model.
+        # The embedded model is built for one environment, so another one needs a new model.
+        missing = {
+            name: source
+            for name, source in player.sources.items()
+            if source == TINY or (player.run, source) not in self._loaded
+        }
+        if missing:
             from srl_train.loading import load_all  # imports torch
 
-            self._loaded[player.name] = load_all(
-                player.sources, make_env, settings.loading, trusted=self.trusted
-            )
+            loaded = load_all(missing, make_env, settings.loading, trusted=self.trusted)
+            self._loaded |= {(player.run, missing[one.name]): one for one in loaded}
+        models = [self._loaded[player.run, source] for source in player.sources.values()]
         return [
             TextPolicy(
                 one.backend,
@@ -105,7 +111,7 @@ class Resolver:
                 context=settings.context,
                 name=player.sources[one.name] if self.full_names else one.name,
             )
-            for one in self._loaded[player.name]
+            for one in models
         ]
 
     def by_agent(

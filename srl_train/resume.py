@@ -23,7 +23,7 @@ from srl_train.errors import CheckpointError
 from srl_train.opponent_pool import Snapshot
 from srl_train.run import ModelTotals, Run
 from srl_train.samples import TokenSample
-from srl_train.summaries import average_cooperation, episodes_played, model_states
+from srl_train.summaries import episodes_played, model_states
 from srl_train.tensor_checks import misfit, refuse_unlike
 
 # Sections and settings that may change when a run is resumed, as past rounds do not depend on them.
@@ -50,6 +50,8 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
             own["reference"] = {}
     state = fsdp.in_full({**_state_of(run), "learners": learners})
     if processes.is_main():
+        choices = sum(one.choices for one in run.totals.values())
+        cooperations = sum(one.cooperations for one in run.totals.values())
         metadata = {
             "round": run.next_round,
             "episode": episodes_played(run),
@@ -57,7 +59,7 @@ def save(run: Run, directory: Path, *, final: bool = False) -> str:
             "global_metrics": {
                 "total_episodes": episodes_played(run),
                 "training_time": run.seconds,
-                "avg_cooperation": average_cooperation(run),
+                "avg_cooperation": cooperations / choices if choices else None,
             },
             "config": yaml_file.to_tree(run.config),
         }

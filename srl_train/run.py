@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from srl_agents.episode import Episode
@@ -17,7 +16,7 @@ from srl_envs.text import TextView
 from srl_train.config.run import RunConfig
 from srl_train.credit import Credit
 from srl_train.engines import Engine, Players
-from srl_train.errors import ConfigError, TrainingError
+from srl_train.errors import TrainingError
 from srl_train.learners.learner import Learner
 from srl_train.modes import Mode, ModeState
 from srl_train.opponent_pool import OpponentPool
@@ -135,13 +134,6 @@ class StageProgress:
     def left(self, config: RunConfig) -> tuple[str, ...]:
         """Return the configured stages ("sft", "dpo") that are not finished, in order."""
         return tuple(config.stages)[len(self.reports) :]
-
-    def refuse_missing_files(self, config: RunConfig) -> None:
-        """Raise ConfigError if a data file of an unfinished stage does not exist."""
-        for name in self.left(config):
-            for path in config.stages[name].data:
-                if not Path(path).is_file():
-                    raise ConfigError(f"{name}.data must contain existing files, got {path}")
 
     def state(self) -> dict[str, Any]:
         """Return "reports" of finished stages, and "under_way", the current one's state or None."""

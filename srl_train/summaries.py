@@ -120,11 +120,5 @@ def episodes_played(run: Run) -> int:
     return run.next_round * run.config.rollout.episodes
 
 
-def average_cooperation(run: Run) -> float | None:
-    """Return the fraction of choices in which models in training cooperated; None without any."""
-    choices = sum(t.choices for t in run.totals.values())
-    return _ratio(sum(t.cooperations for t in run.totals.values()), choices)
-
-
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None

@@ -6,8 +6,8 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +17,7 @@ from srl_train import checkpoints as checkpoint
 from srl_train import processes, resume, summaries
 from srl_train.build import build_run
 from srl_train.config.run import RunConfig
-from srl_train.errors import CheckpointNotFound, TrainingError
+from srl_train.errors import CheckpointNotFound, ConfigError, TrainingError
 from srl_train.evaluation import evaluate
 from srl_train.interrupts import Interrupts
 from srl_train.metrics import Progress, Sink, round_warnings
@@ -68,8 +68,9 @@ class Trainer:
         record_metrics: bool = True,
     ) -> None:
         self.config = config or RunConfig()
-        folder = Path(run_dir)
-        self.files = RunFiles(folder, Path(checkpoint_dir or folder / "checkpoints"))
+        folder = Path(run_dir).expanduser()
+        checkpoints = Path(checkpoint_dir or folder / "checkpoints")
+        self.files = RunFiles(folder, checkpoints.expanduser())
         self.checkpoints_saved: list[str] = []
         self.is_training = False
         self._given = make_env, strategy, self.files.server_logs, models
@@ -174,10 +175,7 @@ class Trainer:
         Due checkpoints are saved. Each stage ends with an evaluation, unless it ends the run.
 
         Raises:
-            TrainingError: If a loss or weights are not finite, or the disk is full.
-            ConfigError: If the folder has another run or is in use, or a data file is missing.
-            DataError, RolloutError: If data is invalid, or all episodes of an evaluation fail.
-            EpisodeTimeout: If episodes exceed `rollout.timeout`.
+            TrainingError, ConfigError, DataError, RolloutError, EpisodeTimeout: As `fit`.
         """
         run = self.run
         self._begin()
@@ -222,7 +220,7 @@ class Trainer:
         run = self.run
         number = run.next_round
         if number >= run.config.rounds:
-            raise TrainingError(f"no round is left: all {run.config.rounds} rounds are trained")
+            raise TrainingError("no round is left")
         if not self._recorder.is_open or run.stages.left(run.config):
             self.train_stages()
             if run.stages.left(run.config):
@@ -300,14 +298,13 @@ class Trainer:
             from the beginning, and its metrics rows are replaced.
 
         Raises:
-            CheckpointError: If the checkpoint is missing, damaged or of another configuration.
-            ConfigError: If the folder is in use.
+            CheckpointError, ConfigError: As `load_checkpoint`.
         """
-        self.lock()
-        saved = any(self.files.checkpoints.glob("[!.]*"))
-        began = self._run is not None and self._run.position > (0, 0)
-        if began or saved or not self.files.config.is_file():
-            return self.load_checkpoint()
+        with self._locking():
+            saved = any(self.files.checkpoints.glob("[!.]*"))
+            began = self._run is not None and self._run.position > (0, 0)
+            if began or saved or not self.files.config.is_file():
+                return self.load_checkpoint()
         self._claimed = True
         return False
 
@@ -323,17 +320,17 @@ class Trainer:
             ConfigError: If the folder is in use.
         """
         run = self.run
-        self.lock()
-        if checkpoint_id is None:
-            found = checkpoint.list_checkpoints(self.files.checkpoints)
-            if not found:
-                raise CheckpointNotFound(
-                    f"Checkpoint not found in {self.files.checkpoints}; remove "
-                    f"{self.files.folder} or choose another folder to start a new run"
-                )
-            checkpoint_id = found[0]
-        self._end_rounds()
-        resume.load(run, self.files.checkpoints, checkpoint_id)
+        with self._locking():
+            if checkpoint_id is None:
+                found = checkpoint.list_checkpoints(self.files.checkpoints)
+                if not found:
+                    raise CheckpointNotFound(
+                        f"Checkpoint not found in {self.files.checkpoints}; remove "
+                        f"{self.files.folder} or choose another folder to start a new run"
+                    )
+                checkpoint_id = found[0]
+            self._end_rounds()
+            resume.load(run, self.files.checkpoints, checkpoint_id)
         self._models_ahead = False
         self._saved = run.position
         self._claimed = True
@@ -343,8 +340,7 @@ class Trainer:
         """Save the current models in RUN/models/NAME, for transformers or PEFT; return RUN/models.
 
         Raises:
-            ConfigError: If the folder contains another run, or is in use.
-            TrainingError: If the disk is full, or models have trained on rounds that are lost.
+            ConfigError, TrainingError: As `save_checkpoint`.
         """
         self._settle()
         self._claim()
@@ -455,17 +451,29 @@ class Trainer:
             self._lock.release()
             self._lock = None
 
+    @contextmanager
+    def _locking(self) -> Iterator[None]:
+        with ExitStack() as on_error:
+            if self._lock is None:
+                on_error.callback(self._unlock)
+            self.lock()
+            yield
+            on_error.pop_all()
+
     def _claim(self) -> None:
-        self.lock()
-        if self._writes and not self._claimed:
-            self.files.refuse_to_overwrite()
+        with self._locking():
+            if self._writes and not self._claimed:
+                self.files.refuse_to_overwrite()
         self._claimed = True
 
     def _begin(self) -> None:
         if self._recorder.is_open:
             return
         run = self.run
-        run.stages.refuse_missing_files(run.config)
+        for name in run.stages.left(run.config):
+            for path in run.config.stages[name].data:
+                if not Path(path).is_file():
+                    raise ConfigError(f"{name}.data must contain existing files, got {path}")
         self._claim()
         self._saved_at = time.monotonic()
         if not run.completed:

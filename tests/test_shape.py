@@ -77,14 +77,10 @@ PLACES = dict.fromkeys(
     # around TRL and TextArena.
     "random": ("srl_train/learners/trl_*.py", "srl_extensions/bridges/textarena.py"),
 }
-VAGUE = re.compile(r"util|helper|common|misc|manager|^core$|^stuff")
-DOCUMENTED = ("managers", "test_managers", "core")  # documented names
-BOASTS = re.compile(r"Unified|Advanced|Enhanced|^Base[A-Z]|Base$")
 UNFINISHED = re.compile(
     r"\b(placeholder|mock\w*|dummy|stub(?:bed)?|TODO|FIXME|not (?:yet )?implemented(?: yet)?)\b",
     re.I,
 )
-GENERATORS = {"Generator", "default_rng", "SeedSequence", "BitGenerator", "PCG64"}
 
 
 def sources(*tops: str) -> list[Path]:
@@ -130,10 +126,6 @@ def _imported(path: Path) -> Iterator[str]:
 
 def _last_name(node: ast.expr) -> str | None:
     return getattr(node, "attr", None) or getattr(node, "id", None)
-
-
-def test_all_packages_exist():
-    assert {name_of(path).split("/")[0] for path in PACKAGE_FILES} >= set(LAYERS) - {"core_srl"}
 
 
 def assert_none(found: list[str]) -> None:
@@ -211,23 +203,6 @@ def test_module_imports_without_torch():
     assert done.returncode == 0, done.stderr
 
 
-def test_file_names():
-    for path in ALL_FILES:
-        for part in path.relative_to(ROOT).with_suffix("").parts[1:]:
-            vague = VAGUE.search(part) and part not in DOCUMENTED
-            assert not vague, f"{name_of(path)}: name it after what it holds"
-
-
-def test_class_names():
-    assert_none([
-        f"{name_of(path)}: {node.name}"
-        for path in PACKAGE_FILES
-        if not name_of(path).startswith("core_srl/")  # documented names may differ from ours
-        for node in nodes_of(path)
-        if isinstance(node, ast.ClassDef) and BOASTS.search(node.name)
-    ])  # fmt: skip
-
-
 def test_no_placeholders():
     assert_none([
         f"{name_of(path)}:{number}: {line.strip()}"
@@ -252,19 +227,6 @@ def test_no_exception_is_swallowed():
         assert not all(isinstance(inner, ast.Pass) for inner in node.body), (
             f"{where} ignores {caught}"
         )
-
-
-def test_random_numbers_come_from_generators():
-    assert_none([
-        f"{name_of(path)}:{node.lineno} np.random.{node.attr}"
-        for path in PACKAGE_FILES
-        if not any(fnmatch(name_of(path), place) for place in PLACES["random"])
-        for node in nodes_of(path)
-        if isinstance(node, ast.Attribute)
-        and _last_name(node.value) == "random"
-        and ast.unparse(node.value) in ("np.random", "numpy.random")
-        and node.attr not in GENERATORS
-    ])  # fmt: skip
 
 
 def installed_packages() -> list[str]:

@@ -35,8 +35,8 @@ def bootstrap_interval(
     sums = np.bincount(member, weights=np.asarray(values, dtype=np.float64))
     sizes = np.bincount(member)
     rng = seeding.generator(seed, "bootstrap")
-    resampled = (rng.integers(len(sums), size=len(sums)) for _ in range(RESAMPLES))
-    return percentile_interval([sums[drawn].sum() / sizes[drawn].sum() for drawn in resampled])
+    resampled = (rng.integers(len(sums), size=(50, len(sums))) for _ in range(RESAMPLES // 50))
+    return percentile_interval([sums[i].sum(axis=1) / sizes[i].sum(axis=1) for i in resampled])
 
 
 def percentile_interval(resampled: ArrayLike) -> tuple[float, float]:

@@ -13,16 +13,18 @@ from typing import Any
 from srl_agents.errors import PolicyError
 from srl_agents.llm.chat_format import ChatFormat, ChatTurn
 from srl_envs import loading
+from srl_envs.validation import whole_number
 
 Message = Mapping[str, str]
 ContextFunction = Callable[[list[Message]], Sequence[Message]]
 
 
 def window(steps: int) -> ContextFunction:
-    """Return a context function for the last `steps` user messages, at least 1 (not checked).
+    """Return a context function for the last `steps` user messages; EnvConfigError below 1.
 
     The function selects the rules, these messages, and the answers between them.
     """
+    whole_number("steps", steps, 1)
 
     def last_steps(messages: list[Message]) -> list[Message]:
         rules = messages[:1] if messages[0]["role"] == "system" else []
@@ -40,7 +42,7 @@ def context_function(name: str, steps: int, *, trusted: bool = True) -> ContextF
         trusted: False to refuse 'module:function', for a name that is not from the user.
 
     Raises:
-        EnvConfigError: The name has another form, or the function is not found.
+        EnvConfigError: The name has another form, the function is not found, or `steps` is wrong.
         ImportError: The module imports a package that is missing.
         UntrustedError: The name is code and not trusted.
     """

@@ -468,6 +468,13 @@ def numbers_in(packed: bytes) -> list[float]:
     return array("f", packed).tolist()
 
 
+def step_baselines(game: Any) -> dict[str, float]:
+    """Return `baselines()` of an unwrapped game if these are per step, else {}."""
+    inherited = getattr(type(game), "baselines", None) is SimultaneousGame.baselines
+    returns = inherited and game.scripted is not None
+    return {} if returns else getattr(game, "baselines", dict)()
+
+
 class VectorLayout:
     """Layout of observation vectors: named fields, one after another.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from srl_agents.policy import Policy
 from srl_train.cli.notices import tell
-from srl_train.cli.options import build_resolver, prepare_torch
+from srl_train.cli.options import prepare_torch
 from srl_train.player_names import PlayerSpec, parse_player
 from srl_train.players import Resolver
 from srl_train.run_files import asked_for, write_whole
@@ -29,12 +29,22 @@ class NamedPlayers:
 
     @classmethod
     def parse(cls, args: argparse.Namespace, names: Iterable[str]) -> NamedPlayers:
-        """Return the players `names` with `args`' model settings.
+        """Return the players `names` with `args`' model settings (`add_model_settings`).
 
         Raises ConfigError if one is invalid, and UntrustedError if a run requires --trust.
         """
         specs = {name: parse_player(name) for name in names}
-        return cls(specs, build_resolver(args, list(specs.values())))
+        overrides = {
+            "temperature": args.temperature,
+            "max_new_tokens": args.max_new_tokens,
+            "constrained": args.constrained,
+            "device": args.device or "auto",
+        }
+        resolver = Resolver(overrides=overrides, trusted=args.trust)
+        for spec in specs.values():
+            if spec.sources:
+                resolver.settings_of(spec)
+        return cls(specs, resolver)
 
     def prepare(self, threads: int | None) -> None:
         """Set up torch with CPU `threads` (None: 1) if a player is a model in this process."""

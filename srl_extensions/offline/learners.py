@@ -7,6 +7,7 @@ as tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -61,7 +62,8 @@ class OfflineLearner(SteppedLearner):
         self._forward = vars(self._patched).get("forward")
         self._batches: list[list[Any]] = []
         self.losses: list[float] = []
-        with isolated_randomness(seed), quiet_upstream():
+        with ExitStack() as on_error, isolated_randomness(seed), quiet_upstream():
+            on_error.enter_context(self)
             trainer = self.TRAINER(
                 model=model,
                 args=self.ARGUMENTS(
@@ -74,6 +76,7 @@ class OfflineLearner(SteppedLearner):
                 processing_class=tokenizer,
             )
             self._step_from_outside(trainer, planned_steps)
+            on_error.pop_all()
 
     def __enter__(self) -> Self:
         return self

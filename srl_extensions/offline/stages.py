@@ -65,34 +65,41 @@ class Stage:
                 f"{name}: no part of {len(self._episodes)} episodes is left to learn from; change "
                 f"{name}.data, {name}.seats or the filters"
             )
-        self._exits = ExitStack()
-        self._learners = self._built(max(map(len, samples.values())) + len(self._pairs))
-        if self._pairs:
-            for model, learner in self._learners.items():
-                samples[model] += learner.tokenised(self._pairs)
-        for model, own in samples.items():
-            self._check_length(model, max((sample.longest for sample in own), default=0))
-        self._references: dict[str, References | None] = dict.fromkeys(samples)
-        if isinstance(self._config, DpoConfig) and saved is None:
-            self._references = {
-                model: learner.reference_logprobs(samples[model])
-                for model, learner in self._learners.items()
-            }
-        strategy_state = run.strategy.init(list(run.learners))
-        if saved is not None:
-            strategy_state = saved["strategy"]
-            self._restore(saved)
-        for model, references in self._references.items():
-            if references is not None:
-                samples[model] = [
-                    dataclasses.replace(pair, reference=tuple(map(float, two)))
-                    for pair, two in zip(samples[model], references, strict=True)
-                ]
-        self._samples = samples
-        # The run with the stage's learners and strategy state, not those of the rounds.
-        self._stepped = dataclasses.replace(
-            run, learners=self._learners, strategy_state=strategy_state
-        )
+        with ExitStack() as self._exits:
+            self._learners = self._built(max(map(len, samples.values())) + len(self._pairs))
+            if self._pairs:
+                for model, learner in self._learners.items():
+                    samples[model] += learner.tokenised(self._pairs)
+            for model, own in samples.items():
+                text = run.players.texts[model]
+                tokens = max((sample.longest for sample in own), default=0)
+                if text.positions is not None and tokens > text.positions:
+                    raise DataError(
+                        f"{name}: a conversation of {tokens} tokens to learn from exceeds the "
+                        f"{text.positions} positions of {text.name} ({model}): use games of fewer "
+                        "turns (environment.options.max_cycles), shorter texts, or another model"
+                    )
+            self._references: dict[str, References | None] = dict.fromkeys(samples)
+            if isinstance(self._config, DpoConfig) and saved is None:
+                self._references = {
+                    model: learner.reference_logprobs(samples[model])
+                    for model, learner in self._learners.items()
+                }
+            strategy_state = run.strategy.init(list(run.learners))
+            if saved is not None:
+                strategy_state = saved["strategy"]
+                self._restore(saved)
+            for model, references in self._references.items():
+                if references is not None:
+                    samples[model] = [
+                        dataclasses.replace(pair, reference=tuple(map(float, two)))
+                        for pair, two in zip(samples[model], references, strict=True)
+                    ]
+            self._samples = samples
+            self._stepped = dataclasses.replace(
+                run, learners=self._learners, strategy_state=strategy_state
+            )
+            self._exits = self._exits.pop_all()
         run.stages.open, run.stages.saved = self, None
 
     def __enter__(self) -> Stage:
@@ -264,15 +271,6 @@ class Stage:
             if answer * sum(one.answers[1:]) + observation * sum(one.observations[1:]):
                 found.append(one)
         return found
-
-    def _check_length(self, model: str, tokens: int) -> None:
-        text = self._run.players.texts[model]
-        if text.positions is not None and tokens > text.positions:
-            raise DataError(
-                f"{self.name}: a conversation of {tokens} tokens to learn from exceeds the "
-                f"{text.positions} positions of {text.name} ({model}): use games of fewer "
-                "turns (environment.options.max_cycles), shorter texts, or another model"
-            )
 
     def _built(self, samples: int) -> dict[str, Any]:
         run, config = self._run, self._config

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import socket
 from contextlib import suppress
 from pathlib import Path
 
 from srl_envs.loading import needed_by
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_list
-from srl_train.errors import ConfigError
+from srl_train.cli.options import add_list, listening
 
 PORT = 8421
 
@@ -33,16 +31,9 @@ def run(args: argparse.Namespace) -> int:
     with needed_by("`srl watch`"):
         from srl_extensions.pages.live_server import server
 
-    if not 0 <= args.port < 2**16:
-        raise ConfigError(f"--port must be 0 to {2**16 - 1}, got {args.port}")
     served = server(args.folders, port=args.port, names=args.name)
-    try:
-        listener = socket.create_server(("127.0.0.1", args.port))
-    except OSError as error:
-        raise ConfigError(f"--port must be a free port, got {args.port}: {error}") from error
-    with listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        tell(f"watching {', '.join(map(str, args.folders))} at {address}")
+    with listening(args.port) as (listener, address):
+        tell(f"watching {', '.join(map(str, args.folders))} at {address}/")
         tell("Ctrl-C ends it.")
         with suppress(KeyboardInterrupt):
             served.run(sockets=[listener])

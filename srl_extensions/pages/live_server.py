@@ -25,10 +25,7 @@ with needed_by("the live page"):
     from uvicorn import Config, Server
 
 MOST_CONNECTIONS = 64
-FOREIGN = (
-    "The request's Host is not a name of this server, or its Origin is another site. "
-    "Use the address of the server, or allow its name: srl watch --name NAME\n"
-)
+FOREIGN = "Host or Origin is foreign: use the server's address, or srl watch --name NAME\n"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -27,15 +27,9 @@ from srl_agents.episode import Episode
 from srl_agents.event_loop import LoopThread
 from srl_train.config.learning.updates import INDEPENDENT
 from srl_train.config.run import RunConfig
+from srl_train.errors import TrainingError
 from srl_train.pools import growth_is_due, load_opponents
-from srl_train.round import (
-    RoundPlan,
-    RoundResult,
-    finish,
-    learn,
-    plan_round,
-    prepare,
-)
+from srl_train.round import RoundPlan, RoundResult, finish, learn, plan_round, prepare
 from srl_train.run import PlayedRound, Run, UpdateStats
 
 
@@ -96,12 +90,13 @@ class PlayAhead:
     def next_round(self) -> RoundResult:
         """Wait until all models have trained on the next round; return its row and episodes.
 
-        Meanwhile, rounds start if `max_staleness` permits. Any error closes the schedule and is
-        raised, such as TrainingError for too many failed episodes. The error of an update can be
-        that of a later round. Must not be called after the last round.
+        Meanwhile, rounds start if `max_staleness` permits. Any error, also of later rounds, closes
+        the schedule and is raised. Raises TrainingError if no round is left.
         """
         try:
             number = self._returned
+            if number >= self._run.config.rounds:
+                raise TrainingError("no round is left")
             while not self._have_learned(number):
                 self._start_rounds()
                 if not self._prepare_round():
@@ -143,7 +138,7 @@ class PlayAhead:
                     for learner in self._learners:
                         between_updates.enter_context(learner.learning)
                 plan = plan_round(self._run, number)
-            load_opponents(self._run, plan.opponents[0])  # RunConfig allows no other ones.
+            load_opponents(self._run, plan.opponents[0])
             self._playing[number] = playing = self._play_thread.submit(self._rollout(number, plan))
             playing.add_done_callback(lambda _: self._news.set())
             self._started += 1

@@ -49,8 +49,7 @@ def require_loopback(host: str) -> None:
     if not is_loopback(host):
         raise EnvConfigError(
             f"an environment server must have a loopback address such as 127.0.0.1, got {host!r}; "
-            "for another machine, use an SSH tunnel (ssh -L 50051:127.0.0.1:50051 HOST) or a TLS "
-            "proxy on both sides"
+            "for another machine, use an SSH tunnel or a TLS proxy"
         )
 
 

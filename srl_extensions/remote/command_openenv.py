@@ -7,7 +7,7 @@ from typing import Any
 
 from srl_envs.loading import needed_by
 from srl_train.cli.notices import tell
-from srl_train.cli.options import add_command, add_list, players_of, settings
+from srl_train.cli.options import add_command, add_list, listening, players_of, settings
 
 PORT = 8000
 
@@ -31,7 +31,7 @@ def add_arguments(servers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the address and serve ENV until SIGINT or SIGTERM, which is raised again.
 
-    Raise SystemExit if the port is in use.
+    Raises ConfigError for an invalid argument, and EnvError for an ENV that cannot be served.
     """
     from srl_agents.partners import with_scripted
     from srl_train.players import refuse_partners
@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
 
     game = ServedGame(args.env, settings(args.options), around=with_partners)
     app = create_app({args.env: game}, max_sessions=args.max_sessions)
-    url = f"http://127.0.0.1:{args.port}"
-    tell(f"serving {args.env} at {url}")
-    tell(f'a client: srl_extensions.remote.openenv_client.FocalAgent("{url}")')
-    tell("Ctrl-C ends it.")
-    serve(app, port=args.port)
+    with listening(args.port) as (listener, url):
+        tell(f"serving {args.env} at {url}")
+        tell(f'a client: srl_extensions.remote.openenv_client.FocalAgent("{url}")')
+        tell("Ctrl-C ends it.")
+        serve(app, sockets=[listener])
     return 0

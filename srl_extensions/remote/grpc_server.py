@@ -16,6 +16,7 @@ import srl_extensions.remote.environments_pb2 as pb
 from srl_agents.event_loop import LoopThread
 from srl_envs import loading, registry, scenarios
 from srl_envs.errors import EnvConfigError, EnvError
+from srl_envs.games.base import step_baselines
 from srl_envs.records import as_record
 from srl_envs.tasks.multitask import Multitask
 from srl_envs.validation import entries_of, nearest, set_fields, whole_number
@@ -155,7 +156,17 @@ class Service:
 
         def make() -> tuple[Any, bytes]:
             env = self._settings.make(request.environment, unpack_options(request.options))
-            return env, _described(env)
+            game, agents = env.unwrapped, env.possible_agents
+            description = Description(
+                observation_spaces={one: to_space(env.observation_space(one)) for one in agents},
+                action_spaces={one: to_space(env.action_space(one)) for one in agents},
+                metadata=env.metadata,
+                teams=getattr(game, "teams", None),
+                baselines=step_baselines(game),
+                max_cycles=getattr(game, "max_cycles", None),
+                has_text=hasattr(game, "text_view"),
+            )
+            return env, json.dumps(as_record(Description, description)).encode()
 
         session, environment = await self.sessions.open(make)
         return pb.OpenReply(session=session, environment=environment)
@@ -232,17 +243,3 @@ def in_thread(settings: ServerSettings) -> Iterator[Service]:
             thread.submit(server.__aexit__(None, None, None)).result()
     finally:
         thread.close()
-
-
-def _described(env: Any) -> bytes:
-    game, agents = env.unwrapped, env.possible_agents
-    description = Description(
-        observation_spaces={agent: to_space(env.observation_space(agent)) for agent in agents},
-        action_spaces={agent: to_space(env.action_space(agent)) for agent in agents},
-        metadata=env.metadata,
-        teams=getattr(game, "teams", None),
-        baselines=None if getattr(game, "scripted", None) else getattr(game, "baselines", dict)(),
-        max_cycles=getattr(game, "max_cycles", None),
-        has_text=hasattr(game, "text_view"),
-    )
-    return json.dumps(as_record(Description, description)).encode()

@@ -184,8 +184,7 @@ class OwnRequests:
             sent = Headers(scope=scope)
             if not is_own_request(sent.get("host", ""), sent.get("origin"), self._names):
                 app = PlainTextResponse(
-                    "The request's Host is not a name of this server, or its Origin is another "
-                    "site. Use the server's address, or allow its name: create_app(names=...)\n",
+                    "Host or Origin is foreign: use the server's address or create_app(names=)\n",
                     421,
                 )
         await app(scope, receive, send)
@@ -237,9 +236,12 @@ def create_app(
     return app
 
 
-def serve(app: Any, *, port: int = 8000) -> None:
-    """Serve until SIGINT or SIGTERM, which is raised again; SystemExit if the port is in use."""
-    server_at(app, port).run()
+def serve(app: Any, *, port: int = 8000, sockets: Any = None) -> None:
+    """Serve until SIGINT or SIGTERM, which is raised again; SystemExit if the port is in use.
+
+    Listening `sockets` replace `port`.
+    """
+    server_at(app, port).run(sockets)
 
 
 @contextmanager

@@ -66,8 +66,8 @@ def _started(config: Any) -> Fleet:
     backend = config.backend
     if not isinstance(backend, VLLMBackendConfig) or backend.managed is None:
         raise ConfigError(
-            "backend.managed: missing; allowed: `backend: {name: vllm, managed: {python: "
-            "/opt/vllm/bin/python}}`, with the Python of the environment that has vLLM"
+            "backend.managed must be given, such as {python: /opt/vllm/bin/python}, the Python of "
+            "an environment with vLLM"
         )
     prepare_torch()
     from srl_extensions.vllm.models import open_fleet, served_bases

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from srl_train.config.backend import BackendSection
 from srl_train.config.bounds import MOST_MODELS
-from srl_train.config.section import Names, Section
+from srl_train.config.section import LocalPath, Names, Section
 from srl_train.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ADDRESS = re.compile(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?")
 class ManagedServersConfig(Section):
     """Servers that the run starts, watches and ends."""
 
-    python: str | None = None
+    python: LocalPath | None = None
     """Interpreter of the environment in which vLLM is installed; null takes the trainer's own."""
     base_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """Port of the first server; the next ones have the following ports. null takes free ones."""
@@ -72,7 +72,7 @@ class VLLMBackendConfig(BackendSection):
     max_divergence: Annotated[float, Field(gt=0)] = 0.1
     """Mean absolute difference in log-probability between sampler and trainer, over the tokens of
     an update's first optimizer step, above which training stops."""
-    folder: str | None = None
+    folder: LocalPath | None = None
     """Folder for published weights, which servers and Ray nodes on other machines must see under
     the same path. null takes a temporary folder."""
 

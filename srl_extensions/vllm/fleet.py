@@ -129,7 +129,7 @@ class Fleet:
     def check(self) -> None:
         """Raise ServingError if a server failed more often than `restarts` allow."""
         for task in self._tasks:
-            if task.done():
+            if task.done() and not task.cancelled():
                 task.result()
 
     def close(self) -> None:
@@ -149,11 +149,7 @@ class Fleet:
         self._tasks = [asyncio.create_task(self._keep_up(member)) for member in self.members]
 
     async def _keep_up(self, member: Member) -> None:
-        """Watch a server; while it is down, send it no requests, and restart or await it.
-
-        Only restarts of servers that the fleet started are counted. If none is left, closes the
-        router of the base and raises ServingError.
-        """
+        """Watch a server, and restart or await it while it is down; ServingError if impossible."""
         router, server, name = self.routers[member.base], member.server, member.client.name
         while True:
             await self._until_down(member)

@@ -90,8 +90,7 @@ class ServedModels:
             folder = TemporaryDirectory(prefix="published-", dir=place, ignore_cleanup_errors=True)
         except OSError as error:
             raise ConfigError(
-                f"backend.folder: no weights can be written to {place!r} ({error.strerror}); "
-                "allowed: an existing folder with the permission to write"
+                f"backend.folder: no weights can be written to {place!r} ({error.strerror})"
             ) from error
         self._folder = Path(self._ends.enter_context(folder))
 

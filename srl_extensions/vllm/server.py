@@ -157,8 +157,10 @@ class ModelServer:
     def cause_of_death(self) -> str:
         """Return the first error in the log's last LOG_BYTES, else its last lines, and its path.
 
-        Ignores lines before the last `start`. Raises OSError if there is no log.
+        Ignores lines before the last `start`.
         """
+        if not self.log.is_file():
+            return f"there is no log {self.log}"
         with self.log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(self._log_start, size - LOG_BYTES))
@@ -200,8 +202,7 @@ def program(python: str) -> str:
     found = shutil.which(python)
     if found is None:
         raise ServingError(
-            f"there is no program {python!r}; allowed: the path of the Python of the environment "
-            "that vLLM is installed in (~ is not replaced)"
+            f"there is no program {python!r}; allowed: the Python of an environment with vLLM"
         )
     return os.path.abspath(found)  # The link of a virtual environment must not be resolved.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import shlex
@@ -57,6 +58,8 @@ COMMANDS = PluginTable(
 TERMINATED = 128 + signal.SIGTERM
 ERROR_MODULES = ("srl_envs.errors", "srl_agents.errors", "srl_train.errors")
 """Modules of the errors that are printed in one line. Other exceptions keep their traceback."""
+OUT_OF_REACH = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+"""Numbers of OSErrors that are printed in one line too."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -110,8 +113,8 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
     """Call `run` and return its exit code, or 2 for an error of this library or a missing extra.
 
     The error is printed to stderr in one line that begins with `program`. The line of a missing
-    extra names the command and how to install the extra. Other exceptions are raised, as are errors
-    that occurred while one of them was handled.
+    extra names the command and how to install the extra. Errors in OUT_OF_REACH are printed too.
+    Other exceptions are raised, as are errors that occurred while one of them was handled.
     """
     handled = tuple(
         kind
@@ -126,6 +129,10 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
         if isinstance(hidden, Exception) and not isinstance(hidden, handled):
             raise  # A cleanup failed after another exception, which one line would hide.
         line = " ".join(str(error).split())
+    except OSError as error:
+        if error.errno not in OUT_OF_REACH or error.filename is None:
+            raise
+        line = f"{error.filename}: {error.strerror}"
     except ImportError as error:
         install = install_line(error, f"`{program} {command}`")
         if install is None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-from collections.abc import Iterable, Sequence
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from srl_agents.seeding import MOST
 from srl_envs.errors import DocumentError
@@ -14,10 +17,6 @@ from srl_envs.loading import read_yaml
 from srl_envs.untrusted import printable
 from srl_train.config.bounds import MOST_EPISODES, MOST_THREADS
 from srl_train.errors import ConfigError
-
-if TYPE_CHECKING:
-    from srl_train.player_names import PlayerSpec
-    from srl_train.players import Resolver
 
 _BOUNDS = {
     "episodes": (1, MOST_EPISODES),
@@ -28,6 +27,7 @@ _BOUNDS = {
     "concurrency": (1, MOST_EPISODES),
     "timeout": (0.001, 1e6),
     "retries": (0, 1000),
+    "min_return": (-math.inf, math.inf),
 }
 
 
@@ -127,8 +127,7 @@ def settings(texts: Iterable[str], flag: str = "--set") -> dict[str, Any]:
 def check_numbers(args: argparse.Namespace) -> None:
     """Raise ConfigError for a number in `args` that is out of its range.
 
-    Checked are episodes, samples, group_size, seed, threads, concurrency, timeout and retries,
-    unless absent or None.
+    Checked are the numbers in _BOUNDS, unless absent or None.
     """
     for name, (low, high) in _BOUNDS.items():
         value = getattr(args, name, None)
@@ -136,6 +135,22 @@ def check_numbers(args: argparse.Namespace) -> None:
             raise ConfigError(
                 f"--{name.replace('_', '-')} must be from {low} to {high}, got {value}"
             )
+
+
+@contextmanager
+def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
+    """Yield a socket that listens at `port` of 127.0.0.1 (0: a free one), and its http address.
+
+    Raises ConfigError for a port that is invalid or in use.
+    """
+    if not 0 <= port < 2**16:
+        raise ConfigError(f"--port must be 0 to {2**16 - 1}, got {port}")
+    try:
+        listener = socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise ConfigError(f"--port must be a free port, got {port}: {error}") from error
+    with listener:
+        yield listener, f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def players_of(
@@ -171,25 +186,6 @@ def players_of(
             f"agents {', '.join(agents)}"
         )
     return {agent: player for agent in others for player in shared} | assigned
-
-
-def build_resolver(args: argparse.Namespace, players: Sequence[PlayerSpec]) -> Resolver:
-    """Build a Resolver from parsed `args`, which have the options of `add_model_settings`.
-
-    Raises ConfigError if an option does not fit one of `players`, and UntrustedError if the
-    configuration of one requires --trust.
-    """
-    from srl_train.players import Resolver
-
-    overrides = {
-        name: getattr(args, name) for name in ("temperature", "max_new_tokens", "constrained")
-    }
-    overrides["device"] = args.device or "auto"
-    resolver = Resolver(overrides=overrides, trusted=args.trust)
-    for player in players:
-        if player.sources:
-            resolver.settings_of(player)
-    return resolver
 
 
 def prepare_torch(threads: int | None = None) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from srl_train.config.bounds import MOST_EPISODES
-from srl_train.config.section import Section
+from srl_train.config.section import LocalPath, Section
 from srl_train.errors import ConfigError
 
 TrackerName = Literal["tensorboard", "trackio", "wandb", "mlflow"]
@@ -33,7 +33,7 @@ class LoggingConfig(Section):
     """Name of the project in wandb and trackio, and of the experiment in mlflow."""
     run_name: Annotated[str, Field(pattern=r"^\w[\w .-]*$", max_length=100)] | None = None
     """Name of the run in trackers. null uses the name of the run's folder."""
-    directory: str | None = None
+    directory: LocalPath | None = None
     """Parent folder of the files of TensorBoard and W&B. null uses the run's folder."""
     tracker_options: Mapping[TrackerName, Mapping[str, Any]] = {}
     """Keyword arguments of each tracker's init function, by tracker, such as

@@ -12,7 +12,7 @@ from srl_agents.llm.backends.registry import is_api_name
 from srl_agents.llm.sampling import Sampling
 from srl_agents.scripted.registry import POLICIES, is_scripted
 from srl_train.config.bounds import MOST_EPISODES, MOST_MODELS, MOST_RANK, MOST_TOKENS
-from srl_train.config.section import Names, Section
+from srl_train.config.section import LocalPath, Names, Section
 from srl_train.errors import ConfigError
 
 EMBEDDED_TOKENS = 4
@@ -87,7 +87,7 @@ class ModelsConfig(Section):
     attn_implementation: str | None = None
     """Attention implementation of transformers, such as sdpa or flash_attention_2. null is
     transformers' default."""
-    chat_template: str | None = None
+    chat_template: LocalPath | None = None
     """Chat template for tokenizers without one: `plain`, `chatml`, `gemma` or a Jinja file."""
     chat_template_kwargs: Mapping[str, Any] = {}
     """Keyword arguments of the chat templates, such as {enable_thinking: false}."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic_core import CoreSchema, core_schema
 
 from srl_envs.tables import PluginTable
@@ -16,6 +18,8 @@ from srl_train.errors import ConfigError
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 """Tuple of names, which is a list in YAML."""
+LocalPath = Annotated[str, AfterValidator(os.path.expanduser)]
+"""Path; "~" is the user's home folder."""
 LONGEST = 80
 """Maximum number of characters of a value that an error quotes."""
 RENAMED = {
@@ -89,20 +93,18 @@ class Deferred:
         modules = [self._target.load(name) for name in self._target]
         return [module.SECTION for module in modules if hasattr(module, "SECTION")]
 
-    def _kind_of(self, name: object) -> type[Section]:
-        if isinstance(self._target, str):
-            return self.kinds()[0]
-        listed = self._target.load(name) if isinstance(name, str) and name in self._target else None
-        kind: type[Section] | None = getattr(listed, "SECTION", None)
-        if kind is None:
-            allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
-            raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
-        return kind
-
     def _read(self, tree: Any) -> Any:
         if not isinstance(tree, Mapping):
             return tree
-        return self._kind_of(tree.get("name")).model_validate(tree)
+        if isinstance(self._target, str):
+            return self.kinds()[0].model_validate(tree)
+        name: Any = tree.get("name")
+        known = isinstance(name, str) and name in self._target
+        listed: Any = self._target.load(name) if known else None
+        if not hasattr(listed, "SECTION"):
+            allowed = ", ".join(one.model_fields["name"].default for one in self.kinds())
+            raise ConfigError(f"name: must be one of {allowed}, got {shown(name)}")
+        return listed.SECTION.model_validate(tree)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._read, handler(source))

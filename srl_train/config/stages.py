@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from pydantic import Field
+
 from srl_train.config.learning.learners import Count, OptimizerConfig
-from srl_train.config.section import Deferred, Names
+from srl_train.config.section import Deferred, LocalPath
 
 STAGES = ("sft", "dpo")
 """Fields of RunConfig that are stages, in order of execution."""
@@ -17,7 +19,7 @@ class StageConfig(OptimizerConfig):
     RUNNER: ClassVar[str]
     """`module:class` that runs the stage, a context manager with a method `train_pass`."""
 
-    data: Names = ()
+    data: Annotated[tuple[LocalPath, ...], Field(strict=False)] = ()
     """JSON Lines files of the training data. An empty list plays episodes instead."""
     epochs: Count = 1
     """Number of passes over the data. The update strategy treats a pass as a round."""

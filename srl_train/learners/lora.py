@@ -7,6 +7,7 @@ contains all adapters, so that a single batch samples from all models.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ def adapter_models(
             with isolated_randomness(seed), quiet_upstream():
                 settings = lora_config(config)
                 models[name] = get_peft_model(share(base), settings, adapter_name=ADAPTER)
-        except ValueError as error:
+        except (ValueError, re.error) as error:
             raise ConfigError(f"models.adapters: {error}") from error
         # TRL casts the adapters of models with these marks to bfloat16, which loses small steps of
         # AdamW. Adapters are trained in float32 on every base.
@@ -64,7 +65,7 @@ def side_by_side(base: Any, models: Mapping[str, Any], config: AdapterConfig) ->
     from peft import get_peft_model
 
     first, *others = models
-    with isolated_randomness(0), quiet_upstream():  # the initial values are replaced below
+    with isolated_randomness(0), quiet_upstream():
         together = get_peft_model(share(base), lora_config(config), adapter_name=first)
         for name in others:
             together.add_adapter(name, lora_config(config))

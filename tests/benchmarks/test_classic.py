@@ -37,6 +37,7 @@ def test_table_has_intervals_between_the_reference_values():
     assert test[0] == "| `bandit_v1`, test" and test[1:4] == ["0.500", "0.500", "0.651"]
 
 
+@pytest.mark.slow
 def test_documented_reference_values_are_those_of_baselines():
     page = Path(classic.__file__).parents[1] / "docs" / "environments" / "games.md"
     rows = re.findall(r"^`(\w+)` \| (.+) \| (.+) \| (.+) \|.*\|.*\| (.+)$", page.read_text(), re.M)
@@ -80,6 +81,7 @@ def test_known_runs_are_not_repeated(tmp_path, monkeypatch):
     assert row["curve"] == [0.5, 2.5, 4.5, 6.5, 8.5, 10.5, 12.5, 14.5]
 
 
+@pytest.mark.usefixtures("one_model")
 def test_language_model_learns_and_plays_all_rule_sets(monkeypatch):
     settings = {"rollout": {"group_size": 2, "groups_per_round": 1}}
     monkeypatch.setitem(classic.SETTINGS, classic.MODEL, classic.SETTINGS[classic.MODEL] | settings)

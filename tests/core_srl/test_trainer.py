@@ -256,6 +256,12 @@ def test_trainers_of_each_mode():
     assert (competitive.training_mode, competitive.num_models) == (TrainingMode.COMPETITIVE, 4)
 
 
+@pytest.mark.parametrize(("episodes", "warned"), [(1, "2 are"), (4, ""), (7, "4 are trained")])
+def test_episodes_of_no_whole_round_cause_a_warning(episodes, warned, small, caplog):
+    MultiModelTrainer(small(max_episodes=episodes, **SILENT)).get_training_status()
+    assert ("max_episodes" in caplog.text) == bool(warned) and warned in caplog.text
+
+
 def test_older_run_in_the_folder_is_moved(small, tmp_path, caplog):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").write_text("mine")

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -102,23 +101,16 @@ def test_folders_that_contain_a_run(capsys):
 def test_a_folder_in_use(capsys):
     with Trainer(RunConfig(), run_dir="runs/new") as trainer:
         trainer.lock()
-        run = subprocess.run(
-            [sys.executable, "-m", "srl_train.cli", *train()], capture_output=True, text=True
-        )
-    assert run.returncode == 2
-    check("The folder is in use", run.stderr)
+        Path("runs/new/run.lock").write_text("7")  # as if another process had locked the folder
+        assert cli.main(train()) == 2
+    check("The folder is in use", capsys.readouterr().err)
 
 
 @pytest.mark.usefixtures("workplace")
-def test_a_hub_that_cannot_be_reached(monkeypatch):
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    run = subprocess.run(
-        [sys.executable, "-m", "srl_train.cli", *train("models.base=Qwen/Qwen3-0.6B-none")],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 2
-    check("The hub cannot be reached", run.stderr)
+def test_a_hub_that_cannot_be_reached(monkeypatch, capsys):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    assert cli.main(train("models.base=Qwen/Qwen3-0.6B-none")) == 2
+    check("The hub cannot be reached", capsys.readouterr().err)
 
 
 def test_every_entry_of_the_page_is_produced():

@@ -1,14 +1,15 @@
-"""Tasks of test_processes.py, for one process or for two processes of torchrun:
-
-python -m tests.srl_train.processes_at_work TASK,... FOLDER
-"""
+"""Tasks of test_processes.py, for one process or for two processes of torchrun."""
 
 import dataclasses
 import json
+import os
 import sys
+import traceback
+import warnings
 from pathlib import Path
 
 import torch
+from accelerate.state import AcceleratorState
 from safetensors.torch import save_file
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -190,11 +191,27 @@ def do(tasks, folder):
     processes.leave()
 
 
-if __name__ == "__main__":
-    # What torchrun --standalone asks for, but with forks: all that is imported, is imported once.
-    launch = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="tests", max_restarts=0,
-        rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", local_addr="127.0.0.1",
-        start_method="fork",
-    )  # fmt: skip
-    elastic_launch(launch, do)(*sys.argv[1:])
+def launch(tasks, folder, output):
+    """Run the tasks in two processes as torchrun does, then end this process, a fork of a test.
+
+    Forks have all imported packages already. Their output is written to a file.
+    """
+    code = 1
+    try:
+        os.setsid()
+        sys.stdout = sys.stderr = output.open("w", buffering=1)
+        for descriptor in (1, 2):
+            os.dup2(sys.stdout.fileno(), descriptor)
+        warnings.simplefilter("ignore")
+        AcceleratorState._reset_state(reset_partial_state=True)
+        agent = LaunchConfig(
+            min_nodes=1, max_nodes=1, nproc_per_node=2, run_id="tests", max_restarts=0,
+            rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", local_addr="127.0.0.1",
+            start_method="fork",
+        )  # fmt: skip
+        elastic_launch(agent, do)(tasks, str(folder))
+        code = 0
+    except BaseException:  # noqa: BLE001  # a fork must never continue as its parent would
+        traceback.print_exc()
+    finally:
+        os._exit(code)

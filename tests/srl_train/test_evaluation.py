@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from pytest import approx
 
+from srl_envs import registry
+from srl_envs.games.base import step_baselines
 from srl_train.build import build_run
 from srl_train.config import yaml_file
 from srl_train.evaluation import mean_of_all
@@ -30,6 +32,13 @@ def test_baselines_are_known_if_all_agents_learn(short_run):
     assert build_run(short_run()).baselines
     fixed = short_run(models__count=1, seats={"agent_1": "always_compete"})
     assert not build_run(fixed).baselines
+
+
+def test_a_games_attribute_of_the_same_name_keeps_its_baselines():
+    game = registry.make("coop_compete_v0").unwrapped
+    game.scripted = "another purpose"
+    assert step_baselines(game) == game.baselines() != {}
+    assert step_baselines(object()) == step_baselines(registry.make("maze_v0")) == {}
 
 
 GAMES = {

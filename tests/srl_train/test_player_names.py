@@ -26,7 +26,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-MISTYPED = ["runs/dmeo", "./demo", "/nowhere/demo", "runs/dmeo:model_0", "a/b/c"]
+MISTYPED = ["runs/dmeo", "./demo", "/nowhere/demo", "runs/dmeo:model_0", "a/b/c", "~nobody/a"]
 
 
 @pytest.mark.parametrize("name", MISTYPED)

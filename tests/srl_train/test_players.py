@@ -67,6 +67,13 @@ def scored(who, **answering):
     return (team * 2)[:2]
 
 
+def test_a_model_is_loaded_once(run_folder):
+    resolver, run = Resolver(), run_folder()
+    names = [f"{run}:model_0", str(run), f"{run}:model_1"]
+    [[first], both, [second]] = [resolver.policies(parse_player(n), make_env) for n in names]
+    assert [one._backend for one in both] == [first._backend, second._backend]
+
+
 @pytest.mark.parametrize("seat", [scored, collected])
 def test_agents_have_the_sampling_of_their_run(seat, run_folder):
     cold = {"agent_0": {"temperature": 0.01}, "agent_1": {"temperature": 0.02}}

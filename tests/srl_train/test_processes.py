@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -27,14 +29,9 @@ LIMIT = 240
 
 
 def torchrun(*words):
-    """Return (exit code, output) of torchrun with two processes."""
+    """Return (exit code, output) of torchrun with two processes, which may take LIMIT seconds."""
     launcher = ("torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
-    return launched_as(*launcher, "--nproc_per_node", "2", *words)
-
-
-def launched_as(module, *words):
-    """Return (exit code, output) of `python -m`, which may take LIMIT seconds."""
-    command = [sys.executable, "-m", module, *map(str, words)]
+    command = [sys.executable, "-m", *launcher, "--nproc_per_node", "2", *map(str, words)]
     ours = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     launched = subprocess.Popen(
         command,
@@ -54,8 +51,19 @@ def launched_as(module, *words):
 
 
 def at_work(tasks, folder):
-    """Return (exit code, output) of two processes that run the tasks."""
-    return launched_as(work.__name__, tasks, folder)
+    """Return (exit code, output) of two processes that run the tasks, forked from this one."""
+    output, until = folder / "output.txt", time.monotonic() + LIMIT
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks next to threads
+        child = os.fork()
+    if child == 0:
+        work.launch(tasks, folder, output)
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+        if time.monotonic() > until:
+            os.killpg(child, signal.SIGKILL)
+            pytest.fail(f"two processes hang:\n{output.read_text()[-3000:]}")
+        time.sleep(0.05)
+    return os.waitstatus_to_exitcode(ended[1]), output.read_text()
 
 
 def difference(one, other, start=None):

@@ -22,8 +22,8 @@ ADAPTERS = {"rank": 4}
 IDS = torch.tensor([[1, 2, 3, 10, 41], [5, 6, 7, 8, 9]])
 
 
-def loaded(folder, kind, dtype="float32"):
-    return HuggingFaceBackend.load(folder, device="cpu", dtype=dtype, quantization=kind)
+def loaded(folder, kind, dtype="float32", **settings):
+    return HuggingFaceBackend.load(folder, device="cpu", dtype=dtype, quantization=kind, **settings)
 
 
 def held(module):
@@ -133,7 +133,8 @@ def test_resumed_to_the_bit_and_evaluated_on_the_same_base(short_run, tmp_path):
     assert 0 < size < weight_bytes(backend.model), "the base went into the adapter's folder"
 
 
-def test_the_missing_package_is_named(tiny_folder, monkeypatch):
+@pytest.mark.parametrize("attention", [{}, {"attn_implementation": "sdpa"}], ids=str)
+def test_the_missing_package_is_named(attention, tiny_folder, monkeypatch):
     imported = builtins.__import__
 
     def without(name, *arguments, **settings):
@@ -143,4 +144,4 @@ def test_the_missing_package_is_named(tiny_folder, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r'pip install "core-srl\[quantization\]"'):
-        loaded(tiny_folder, "nf4")
+        loaded(tiny_folder, "nf4", **attention)

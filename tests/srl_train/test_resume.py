@@ -225,14 +225,6 @@ def check_nothing_was_lost(config, tmp_path):
 
 
 @pytest.mark.slow
-def test_run_resumes_after_two_kills(short_run, tmp_path):
-    config = short_run(rounds=6, checkpoints__every=1, algorithm__minibatches=2)
-    killed, half_written = killed_and_resumed(config, tmp_path, kills=2, seed=0)
-    assert killed >= 1 and half_written >= 1
-    check_nothing_was_lost(config, tmp_path)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("adapters", [None, {"rank": 4}], ids=["full", "adapters"])
 def test_run_resumes_after_random_kills(adapters, short_run, tmp_path):
     config = short_run(
@@ -244,6 +236,7 @@ def test_run_resumes_after_random_kills(adapters, short_run, tmp_path):
         algorithm__schedule="cosine",
         logging={"evaluation_episodes": 8, "episodes": 1, "episodes_every": 2},
     )
-    killed, _ = killed_and_resumed(config, tmp_path, kills=10, seed=1)
+    killed, half_written = killed_and_resumed(config, tmp_path, kills=10, seed=1)
+    assert half_written >= 1
     assert killed >= 4  # a run whose rounds are quick is done before its last killers come
     check_nothing_was_lost(config, tmp_path)

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from srl_train import cli
 from srl_train.config import yaml_file
-from srl_train.errors import ConfigError
+from srl_train.errors import CheckpointNotFound, ConfigError
 from srl_train.trainer import Trainer
 
 HOLDER = """
@@ -49,6 +50,11 @@ def test_two_trainers_of_one_process_lock_the_folder_in_turn(short_run, tmp_path
         with pytest.raises(ConfigError, match="is in use by another Trainer of this process"):
             write()
     first.fit()
+    for fails in (partial(second.load_checkpoint, "x"), second.save_models):
+        with pytest.raises((CheckpointNotFound, ConfigError), match=r"not found|already contains"):
+            fails()
+        with first:
+            first.lock()
     second.load_checkpoint("round_00000001")
     second.close()
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from srl_train.config.section import Names, Section
+from srl_train.config.section import LocalPath, Names, Section
 from srl_train.config.yaml_file import read_tree, section_from_tree
 
 Positive = Annotated[int, Field(ge=1)]
@@ -162,7 +162,7 @@ class ExperimentConfig(Section):
     sft: SFTConfig = SFTConfig()
     eval_envs: Annotated[tuple[EvalEnvironmentConfig, ...], Field(strict=False)] = ()
     distributed: DistributedConfig = DistributedConfig()
-    output_dir: str | None = None
+    output_dir: LocalPath | None = None
     """Folder of the run; null is outputs/<algorithm>."""
 
 

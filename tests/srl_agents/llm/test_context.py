@@ -3,7 +3,6 @@
 import pytest
 
 from srl_agents.errors import PolicyError
-from srl_agents.llm import tiny
 from srl_agents.llm.backends.chat_backend import ChatAnswer
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.chat_format import ChatTurn
@@ -39,8 +38,8 @@ CONVERSATION = [
 
 
 @pytest.fixture(scope="module")
-def backend():
-    return HuggingFaceBackend.load(tiny.folder(game, steps=2))
+def backend(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder)
 
 
 def game():
@@ -137,6 +136,8 @@ def test_names_of_context_functions():
     assert context_function("copy:copy", 8)(CONVERSATION) == CONVERSATION
     with pytest.raises(EnvConfigError, match="no_such_module"):
         context_function("no_such_module:function", 8)
+    with pytest.raises(EnvConfigError, match="steps"):
+        window(0)
     with pytest.raises(UntrustedError, match="copy:copy"):
         context_function("copy:copy", 8, trusted=False)
 

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from srl_agents.errors import PolicyError
-from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.policy import AgentObservation
@@ -18,8 +17,8 @@ def game():
 
 
 @pytest.fixture(scope="module")
-def backend():
-    return HuggingFaceBackend.load(tiny.folder(game, steps=2))
+def backend(tiny_folder):
+    return HuggingFaceBackend.load(tiny_folder)
 
 
 def test_probabilities_are_those_of_the_sampled_answers(backend):

@@ -14,11 +14,6 @@ from srl_envs import registry
 from tests.srl_agents.llm.conftest import make_env
 
 
-@pytest.fixture(scope="module")
-def tiny_folder(embedded_models):
-    return tiny_model.folder(make_env)
-
-
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CORE_SRL_CACHE", str(tmp_path))
@@ -32,12 +27,15 @@ def quick(**changes):
 
 
 def test_answers_are_legal_and_uniform(backend):
-    view = make_env().unwrapped.text_view
-    policy = TextPolicy(backend, view, sampling=Sampling(max_new_tokens=4))
-    seats = make_env().possible_agents
-    episodes = play_many(make_env, dict.fromkeys(seats, policy), range(40))
+    def make_pair():
+        return registry.make("coop_compete_pair_v0", max_cycles=3)
+
+    env = make_pair()
+    policy = TextPolicy(backend, env.unwrapped.text_view, sampling=Sampling(max_new_tokens=4))
+    seats = env.possible_agents
+    episodes = play_many(make_pair, dict.fromkeys(seats, policy), range(200))
     steps = [step for episode in episodes for turn in episode.turns for step in turn]
-    assert len(steps) == 40 * 8 * 4
+    assert len(steps) == 200 * 3 * 2
     failures = [step.decision.parse_failure is not None for step in steps]
     assert np.mean(failures) < 0.005
     for seat in seats:

@@ -194,10 +194,11 @@ def test_sly_traders_break_their_word_as_long_as_their_reputation_allows_it():
 
 
 DILEMMAS = [
-    (
+    pytest.param(
         "social_trading_v0",
         {"num_agents": 4, "max_cycles": 24},
         ("truthful_trader", "sly_trader", "sly_bargainer"),
+        marks=pytest.mark.slow,
     ),
     ("social_negotiation_v0", {"discount": 0.99}, ("conceder", "firm", "boulware")),
 ]

@@ -35,13 +35,6 @@ def propose(deal):
     return FIRST_PROPOSAL + deal
 
 
-def test_deals_and_their_utilities():
-    begun = bargain()
-    assert begun.utilities == UTILITIES
-    assert begun.rules.named(LOW_LATE) == {"price": "low", "delivery": "late"}
-    assert begun.rules.num_actions == 7
-
-
 def test_turns_alternate_until_one_accepts():
     begun = bargain(first=1)
     assert begun.play([propose(LOW_EARLY), propose(HIGH_LATE)]) == [True, False]

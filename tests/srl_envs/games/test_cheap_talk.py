@@ -5,7 +5,7 @@ import pytest
 
 from srl_envs import registry
 from srl_envs.games.cheap_talk import message_in
-from srl_envs.text import NOT_LEGAL_NOW, TextAction, TextEnv
+from srl_envs.text import TextAction, TextEnv
 
 GAMES = ("social_trading_v0", "social_negotiation_v0")
 every_game = pytest.mark.parametrize("name", GAMES)
@@ -64,15 +64,3 @@ def test_without_messages_texts_are_not_shown():
     observations, *_ = env.step({agent: TextAction(0, "Hear me.\npass") for agent in env.agents})
     assert all("Hear me" not in str(seen["text"]) for seen in observations.values())
     assert "above the last line" not in env.text_view.rules("agent_0")
-
-
-def test_illegal_answer_is_reported_like_an_unparsed_one():
-    env = TextEnv(registry.make("social_trading_v0"))
-    env.reset(seed=0)
-    texts, rewards, *_, infos = env.step(dict.fromkeys(env.agents, "pass") | {"agent_2": "deliver"})
-    assert infos["agent_2"]["parse_failure"] == NOT_LEGAL_NOW
-    assert infos["agent_2"]["action"] == 0 and rewards["agent_2"] == -0.1
-    assert texts["agent_2"].startswith(
-        "Your last answer was not read: that choice is not allowed now. So pass was played.\n"
-    )
-    assert infos["agent_1"]["parse_failure"] is None

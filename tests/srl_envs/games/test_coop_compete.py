@@ -32,28 +32,6 @@ def test_rewards_and_observations_of_a_round():
     assert not any(terminations.values()) and not any(truncations.values())
 
 
-def test_the_benchmark_game():
-    env = registry.make("coop_compete_pair_v0", noise_std=0.0)
-    env.reset()
-    for actions, reward in (((1, 1), 0.85), ((0, 0), 0.8), ((0, 1), 0.6), ((1, 0), 0.6)):
-        _, rewards, *_ = env.step({"agent_0": actions[0], "agent_1": actions[1]})
-        assert rewards == approx(dict.fromkeys(rewards, reward))
-
-
-def test_situation_in_words():
-    env = quiet(max_cycles=8)
-    observations, _ = env.reset(seed=0)
-    describe = env.text_view.describe
-    assert describe("agent_0", observations["agent_0"]) == (
-        "Round 1 of 8. Nobody has chosen yet. Cooperation level 0.60, difficulty 0.30."
-    )
-    observations, *_ = env.step({"agent_0": 1, "agent_1": 1, "agent_2": 0, "agent_3": 1})
-    assert describe("agent_0", observations["agent_0"]) == (
-        "Round 2 of 8. You chose to cooperate and earned 0.80. Others cooperating: 2 of 3. "
-        "Cooperation level 0.60, difficulty 0.30."
-    )
-
-
 def test_baselines():
     # Scripted: one round of all cooperating, one of all competing (.80), two of all cooperating.
     best = {"constant": 0.85, "scripted": 0.8375, "optimum": 0.85}

@@ -77,17 +77,6 @@ def test_values_equal_enumeration_of_joint_actions(rules, seats):
     assert rules.optimum() == approx(optimum)
 
 
-def test_team_battle_by_hand():
-    rules = TeamBattleRules()
-    assert rules.mean_reward(4, 4) == approx(0.825)  # .7 + .25 * .5
-    assert rules.mean_reward(0, 0) == approx(0.575)  # .7 - .25 * .5
-    assert rules.optimum() == approx(0.825)
-    # Red: 3 of 4 cooperate, blue all. Red cooperators: .7 + .0625 - .05 * .25 = .75; the red
-    # competitor: .7 + .0625 + .15 = .9125; blue: .825.
-    rewards = rules.expected_rewards([1, 1, 1, 0, 1, 1, 1, 1])
-    assert rewards == approx((0.75, 0.75, 0.75, 0.9125) + (0.825,) * 4)
-
-
 def test_teams_of_unequal_sizes():
     # Red of 1 competes against blue of 3 of which 2 cooperate: .7 - .125 + .15 * 2/3 = .675.
     # Blue's own share is 2/3: .7 + .25/6; cooperators - .05/3, the competitor + .15 * 0.

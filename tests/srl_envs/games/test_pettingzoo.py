@@ -43,7 +43,7 @@ MORE = {
     "social_trading_v0": {"talk": 2},
     "social_negotiation_v0": {"talk": 2},
 }
-"""Further options, for four more sets."""
+"""Further options, for one more set."""
 
 
 def option_sets():
@@ -53,7 +53,7 @@ def option_sets():
         for label, options in sets.items():
             marks = pytest.mark.slow if writes(name) and label != "vector" else ()
             yield pytest.param(name, options, id=f"{name}-{label}", marks=marks)
-            if name in MORE:
+            if name in MORE and label == "llm":
                 yield pytest.param(name, options | MORE[name], id=f"{name}-{label}-more")
 
 

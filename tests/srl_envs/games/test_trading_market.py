@@ -89,9 +89,9 @@ def test_markets_are_drawn_as_documented():
         assert stocks.min() >= 0 and stocks[:, 1:].max() <= 4
 
 
-def market(stocks, agreements="promised"):
+def market(stocks):
     values = [[3, 8, 1], [3, 2, 9], [3, 1, 8]]
-    rules = TradingRules(3, 3, 2, agreements)
+    rules = TradingRules(3, 3, 2)
     return Market(rules, values, copy.deepcopy(stocks))
 
 
@@ -102,9 +102,9 @@ def offer(rules, *fields):
 STOCKS = [[4, 0, 3], [4, 2, 0], [4, 1, 1]]
 
 
-def struck(agreements="promised"):
+def struck():
     """A market in which seat 1 has just been offered 2 bread for 2 apple by seat 0, and accepts."""
-    shop = market(STOCKS, agreements)
+    shop = market(STOCKS)
     assert shop.surplus == (12 * 3 + 3 * 8 + 4 * 9) - (15 + 16 + 21)
     assert shop.play([offer(shop.rules, 0, 2, 2, 1, 2), PASS, PASS]) == ([0] * 3, [False] * 3)
     assert shop.incoming == [[], [0], []]
@@ -130,13 +130,6 @@ def test_promises_kept_and_broken(first, second, gains, reputations, deals):
     assert [shop.reputation(seat) for seat in range(3)] == reputations
     assert shop.deals[0][1] == shop.deals[1][0] == deals
     assert shop.phase == market_rules.OFFERS and not shop.agreed
-
-
-def test_binding_agreements_exchange_goods_at_once():
-    shop, answered = struck("binding")
-    assert answered == ([14, 14, 0], [False] * 3) and shop.phase == market_rules.OFFERS
-    assert shop.stocks == [[4, 2, 1], [4, 0, 2], [4, 1, 1]]
-    assert shop.kept == [1, 1, 0] and shop.broken == [0, 0, 0]
 
 
 def test_agents_cannot_promise_more_than_their_stock():

@@ -25,7 +25,7 @@ SETTINGS = [(name, {}) for name in names()] + [
     ("maze_meet_v0", {"num_agents": 3, "layout": ("A.", ".G"), "max_cycles": 40}),
     ("social_trading_v0", {"num_agents": 3}),
 ]
-EPISODES = -(-1000 // len(SETTINGS))
+EPISODES = -(-500 // len(SETTINGS))
 
 
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS)

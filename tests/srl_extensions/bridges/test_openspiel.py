@@ -13,7 +13,6 @@ from open_spiel.python.policy import UniformRandomPolicy
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 
 from srl_agents.errors import PolicyError
-from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.sampling import Sampling
 from srl_agents.llm.text_policy import TextPolicy
@@ -169,11 +168,11 @@ def test_exploitability_of_uniform_play(game):
     assert sum(gains.values()) == pytest.approx(expected, abs=1e-12)
 
 
-def test_probabilities_of_a_language_model_are_those_of_its_samples():
+def test_probabilities_of_a_language_model_are_those_of_its_samples(tiny_folder):
     def make_env():
         return make("openspiel:kuhn_poker")
 
-    backend = HuggingFaceBackend.load(tiny.folder(make_env))
+    backend = HuggingFaceBackend.load(tiny_folder)
     env = make_env()
     policy = TextPolicy(
         backend, env.text_view, constrained=True, sampling=Sampling(temperature=2.0)

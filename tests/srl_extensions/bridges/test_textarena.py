@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-from srl_agents.llm import tiny
 from srl_agents.llm.backends.huggingface.backend import HuggingFaceBackend
 from srl_agents.llm.text_policy import TextPolicy
 from srl_agents.rollout import play
@@ -91,8 +90,8 @@ def test_copies_continue_alike():
         assert {a: s["text"] for a, s in seen.items()} == {a: s["text"] for a, s in twins.items()}
 
 
-def test_a_language_model_is_asked_only_when_it_is_to_move():
-    backend = HuggingFaceBackend.load(tiny.folder(lambda: make(GAME, max_cycles=6), steps=2))
+def test_a_language_model_is_asked_only_when_it_is_to_move(tiny_folder):
+    backend = HuggingFaceBackend.load(tiny_folder)
     env = make(GAME, max_cycles=6)
     policy = TextPolicy(backend, env.text_view)
     episode = play(env, dict.fromkeys(env.possible_agents, policy), seed=0)

@@ -172,7 +172,7 @@ class Sleeping(Waiting):
         return [Decision(1) for _ in seen], states
 
 
-@pytest.mark.parametrize("slow", [Waiting(10.0), Sleeping(0.6)])
+@pytest.mark.parametrize("slow", [Waiting(10.0), Sleeping(0.02)])
 def test_a_slow_episode_fails_with_the_time_limit_as_reason(slow):
     runner = EpisodeRunner(timeout=0.5)
     played = play_scenario(PAIR, [Sleeping(0.0), slow], 4, runner=runner)

@@ -117,13 +117,13 @@ def test_models_of_a_run_play_its_agents(tmp_path, short_run, tiny_folder, capsy
             "--players agent_9=uniform: agent must be one of",
         ),
         ([*GAME, "--players", "uniform", "--episodes", "0"], "--episodes must be from 1"),
+        ([*GAME, "--players", "uniform", "--min-return", "nan"], "--min-return must be from -inf"),
         ([*GAME, "--players", "uniform", "--group-size", "5"], "a multiple of --group-size"),
         ([*GAME, "--players", "uniform", "--top-fraction", "2"], "--top-fraction is 2.0"),
         (
             [*GAME, "--players", "uniform", "tiny"],
             "--players: must be one player for all agents, got uniform, tiny",
         ),
-        (["nowhere.yaml", "--players", "uniform"], "cannot read the configuration nowhere.yaml"),
     ],
 )
 def test_collect_errors_are_one_line(words, says, tmp_path, capsys):

@@ -11,7 +11,7 @@ from srl_train import checkpoints as checkpoint
 from srl_train.cli import main
 from srl_train.config.yaml_file import dump, from_tree
 from srl_train.environment import build_env
-from srl_train.errors import CheckpointError, DataError
+from srl_train.errors import CheckpointError, ConfigError, DataError
 from srl_train.metrics import read_metrics
 from srl_train.trainer import Trainer
 from tests.srl_train.run_state import (
@@ -230,9 +230,23 @@ def test_episodes_beyond_the_context_are_refused_before_training(short_run, tmp_
         data = write_preferences(tmp_path) if stage == "dpo" else path
         config = short_run(rounds=0, **{stage: {"data": [str(data)]}})
         trainer = Trainer(config, tmp_path / stage)
+        before = forward_of(trainer)
         with pytest.raises(DataError, match=rf"{stage}: a conversation of \d+ tokens .* 4096 "):
             trainer.fit()
         assert not (tmp_path / stage / "stages.jsonl").read_text()
+        assert forward_of(trainer) is before
+
+
+def forward_of(trainer):
+    return vars(trainer.run.players.modules["model_0"]).get("forward")
+
+
+def test_a_learner_that_cannot_be_built_leaves_the_model_unchanged(short_run, tmp_path):
+    trainer = Trainer(short_run(sft={**SFT, "schedule": "cosine_with_min_lr"}), tmp_path)
+    before = forward_of(trainer)
+    with pytest.raises(ConfigError, match="sft: optimizer or schedule"):
+        trainer.fit()
+    assert forward_of(trainer) is before
 
 
 def write_preferences(folder):

@@ -115,19 +115,6 @@ def test_failed_episodes_and_winners_are_shown(tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("mode", "said"),
-    [
-        ("cooperative", "Gap to the optimum closed 97.7 %"),
-        ("competitive", "0.763 → 0.848"),
-    ],
-)
-def test_gap_to_the_optimum_is_shown_for_modes_that_train_for_it(tmp_path, mode, said):
-    folder = write_run(tmp_path / "run", told=config(mode))
-    text = told_by(write_report(folder))
-    assert said in text and ("closed 97.7 %" in text) is (mode == "cooperative")
-
-
 @pytest.mark.parametrize("gone", ["metrics.jsonl", "summary.json", "config.yaml"])
 def test_report_names_missing_files(tmp_path, gone):
     folder = write_run(tmp_path / "run")

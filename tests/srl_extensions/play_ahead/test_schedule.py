@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from srl_envs.games import coop_compete as coop_compete_v0
-from srl_extensions.play_ahead.schedule import room
+from srl_extensions.play_ahead.schedule import PlayAhead, room
 from srl_train import round as round_module
 from srl_train.build import build_run
 from srl_train.checkpoints import list_checkpoints
@@ -109,6 +109,14 @@ def test_rounds_overlap_with_learning_within_the_staleness_bound(short_run, tmp_
         assert all(number - versions[model] <= 1 for number, versions in engine.began.items())
     seconds = [row["seconds"] for row in rows]
     assert all(0 < one["overlap"] <= min(one["rollout"], one["train"]) for one in seconds[1:3])
+    assert no_thread_is_left()
+
+
+def test_no_round_follows_the_last_one(short_run):
+    schedule = PlayAhead(build_run(ahead(short_run, 1, rounds=1)), lambda number: False)
+    schedule.next_round()
+    with pytest.raises(TrainingError, match="no round"):
+        schedule.next_round()
     assert no_thread_is_left()
 
 

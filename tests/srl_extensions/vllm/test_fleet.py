@@ -67,6 +67,7 @@ def test_fleet_starts_uses_and_ends_servers_of_two_bases(spec, new_fleet):
     engines = [engine_of(member.server) for member in fleet.members]
     fleet.check()
     fleet.close()
+    fleet.check()
     assert all(gone(engine) for engine in engines)
 
 

@@ -127,6 +127,8 @@ def test_the_cause_of_death_is_the_first_error_of_the_last_start(new_server, log
     until(lambda: not server.alive())
     server.log.write_bytes(server.log.read_bytes()[: server._log_start] + log.encode())
     assert server.cause_of_death() == f"{cause}; its log: {server.log}"
+    server.log.unlink()
+    assert server.cause_of_death() == f"there is no log {server.log}"
 
 
 def test_relative_paths_start_in_the_current_folder(spec, tmp_path, monkeypatch):

@@ -9,6 +9,8 @@ import pytest
 from srl_train import cli
 from srl_train.errors import ConfigError
 
+PLAYED = "uniform", "--environment", "coop_compete_pair_v0", "--out"
+
 
 @pytest.fixture
 def command(monkeypatch):
@@ -48,6 +50,12 @@ def test_missing_extra_prints_the_install_command(command, capsys, monkeypatch):
     command(lambda args: importlib.import_module("torch"))
     assert cli.main(["train", "x.yaml"]) == 2
     assert 'pip install "core-srl[train]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["replay"], ["crossplay", "leader", *PLAYED]])
+def test_a_path_out_of_reach_is_one_line(words, capsys):
+    assert cli.main([*words, "x" * 300]) == 2
+    assert capsys.readouterr().err.endswith("x: File name too long\n")
 
 
 def test_other_errors_keep_their_traceback(command):

@@ -12,7 +12,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from core_srl import LLMConfig, MultiModelConfig
 from srl_agents.llm.sampling import Sampling
+from srl_envs.loading import place
 from srl_extensions.ppo.config import PpoConfig
 from srl_train.config import run as run_module
 from srl_train.config.learning.learners import GrpoConfig
@@ -24,6 +26,7 @@ from srl_train.config.stages import STAGES
 from srl_train.config.yaml_file import dump, from_tree, load, to_tree
 from srl_train.modes import HierarchicalConfig
 from srl_train.player_names import Loading
+from srl_train.trainer import Trainer
 
 ROOT = Path(run_module.__file__).parents[2]
 
@@ -164,3 +167,14 @@ def test_patterns_compile_in_little_memory():
     patterns = re.findall(r'"pattern": ("(?:[^"\\\\]|\\\\.)*")', schema)
     assert len(patterns) >= 2
     assert not [one for one in map(json.loads, patterns) if re.search(r"\\w.*\{\d*,\d\d", one)]
+
+
+def test_a_tilde_is_the_home_folder_in_all_paths(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    served = {"name": "vllm", "folder": "~/a", "managed": {"python": "~/a"}}
+    tree = {"sft": {"data": ["~/a"]}, "dpo": {"data": ["~/a"]}, "logging": {"directory": "~/a"}}
+    tree |= {"models": {"base": "a/b", "chat_template": "~/a"}, "backend": served}
+    assert dump(from_tree(tree)).count("/home/me/a") == 6
+    assert LLMConfig(model_name="~/a").model_name == "/home/me/a"
+    assert MultiModelConfig(checkpoint_dir="~/a").checkpoint_dir == "/home/me/a"
+    assert place("~/a", "rows") == Trainer(run_dir="~/a").files.folder == Path("/home/me/a")

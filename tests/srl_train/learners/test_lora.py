@@ -79,6 +79,7 @@ def test_target_modules_may_be_a_regular_expression():
     "targets, told",
     [
         ("q_proj", "models.adapters: .*q_proj"),  # PEFT matches a text with whole paths
+        ("[", "models.adapters: unterminated character set"),
         ((), r"target_modules: .* got \(\)"),
         (("q_proj", "v_prjo"), "target_modules: .*down_proj.* got .*v_prjo"),
     ],

@@ -25,7 +25,7 @@ from srl_agents.llm.backends.token_backend import (
     known_trie,
 )
 from srl_agents.llm.chat_format import ChatFormat, fill_in
-from srl_envs.loading import needed_by
+from srl_envs.loading import install_line, needed_by
 
 with needed_by("a Hugging Face model"):
     import torch
@@ -173,7 +173,9 @@ class HuggingFaceBackend:
         except BackendError:
             raise
         except Exception as error:  # Damaged files raise many kinds of exceptions.
-            if isinstance(error, ImportError) and attn_implementation is None:
+            if isinstance(error, ImportError) and (
+                attn_implementation is None or install_line(error, "the model")
+            ):
                 raise
             raise not_loaded(name_or_folder, error) from error
         return cls(model.eval(), tokenizer, **chat)

@@ -79,7 +79,9 @@ def test_models_in_seats_keep_their_agents_and_are_not_drawn():
     "models, seats, name, says",
     [
         (FIVE, {"up": "m0"}, "uniform", "agents must be among .*'up'"),
-        (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "seats names one for every agent"),
+        (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "seats must not have every agent"),
+        ((), {"red_0": "m0"}, "uniform", "models must name at least one"),
+        (FIVE, {}, "random", "rotating, .*'random'"),
     ],
 )
 def test_impossible_draws_are_rejected(models, seats, name, says):
@@ -124,6 +126,7 @@ def test_assign_agents(seats, models, fixed, dealt):
         ([f"m{i}" for i in range(5)], {}, "m4 does not: 4 free agent"),
         (["m0", "m1"], {"a": "x", "b": "x", "c": "x"}, "m1 does not: 1 free agent"),
         (["m0", "m1"], dict.fromkeys(LETTERS, "m1"), "m0 does not: 0 free agent"),
+        ((), {"a": "x"}, "models must name at least one"),
     ],
 )
 def test_impossible_fixed_assignments_are_rejected(models, fixed, says):
