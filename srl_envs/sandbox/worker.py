@@ -91,7 +91,7 @@ class Running:
                 os.close(descriptor)
 
     def line(self) -> bytes | None:
-        """Wait for and return the next line of results, without line feed; None after the last."""
+        """Wait for and return the next line of results; None after the last."""
         while (end := self.received.find(b"\n")) < 0:
             if self.status is not None:
                 return None
@@ -101,7 +101,7 @@ class Running:
         return line
 
     def send(self, line: bytes) -> None:
-        """Write `line`, which ends with a line feed, unless the run ends or closes the pipe."""
+        """Write a whole `line`, unless the run ends or closes the pipe."""
         rest = memoryview(line)
         while rest and self.status is None:
             try:
@@ -112,7 +112,7 @@ class Running:
                 return
 
     def hang_up(self) -> None:
-        """Close the pipe of calls, so that the program ends its loop. May be called twice."""
+        """Close the pipe of calls, which ends the program's loop. May be called twice."""
         if self._calls >= 0:
             os.close(self._calls)
             self._calls = -1

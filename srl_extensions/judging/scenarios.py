@@ -51,7 +51,7 @@ class EpisodeScore:
     focal_return: float | None
     """Mean return of the focal agents; None for a failed episode."""
     background_return: float | None
-    """Mean return of the background agents; None for a failed episode or without such agents."""
+    """Likewise of the background agents; None without such agents."""
     outcomes: Mapping[str, float]
     """Name -> value of each outcome that the infos report; empty for a failed episode."""
     failure: str | None = None
@@ -82,7 +82,7 @@ class PassAt:
     estimate: float | None
     """Mean over starts with at least k complete samples; None without any."""
     interval: tuple[float, float] | None
-    """95 % interval by bootstrap over problems; None for fewer than two."""
+    """95 % interval, as in Solved."""
     problems: int
     """Number of starts with at least k complete samples."""
 
@@ -116,7 +116,7 @@ class ScenarioScore:
     focal_interval: tuple[float, float] | None
     """95 % bootstrap interval of `focal_return` over problems or starts; None for a single one."""
     background_return: float | None
-    """Mean return per background agent and episode; None without such agents."""
+    """Likewise per background agent; None without such agents."""
     parse_failures: float
     """Share of the focal agents' text answers without a legal action; 0 without any."""
     cooperation_rate: float | None

@@ -1,1 +1,1 @@
-"""Code that runs inside the sandbox: standard library only."""
+"""Code that runs in the interpreter of the sandbox, with the standard library alone."""

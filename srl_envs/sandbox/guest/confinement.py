@@ -2,8 +2,7 @@
 
 A run may read the standard library and its shared libraries. Other contents of the library's folder
 (site-packages, dist-packages, packages installed there) are excluded: with this package, a program
-could generate its hidden tests again. Only the standard library is imported here: this module runs
-in the interpreter of the sandbox, whose `sys.path` has no other places.
+could generate its hidden tests again.
 """
 
 from __future__ import annotations

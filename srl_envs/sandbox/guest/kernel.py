@@ -1,7 +1,6 @@
 """Linux system calls that Python's standard library does not offer.
 
-Only the standard library is imported here: this module runs in the interpreter of the sandbox. The
-constants are those of the kernel (see the manual pages in the docstrings). Failures raise OSError.
+Constants are those of the kernel (see the manual pages in the docstrings). Failures raise OSError.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runner: executes a program and its calls, and reports the results, in the program's process.
 
 The reader of the report does not trust it: a program can write anything to the descriptor, but it
-can forge nothing except the results of its calls. Only the standard library is imported here.
+can forge nothing except the results of its calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTHING, DONE = b'{"source": "", "name": "solution", "elsewhere": []}', b"{}\n"
 
 
 class CodeAttempt:
-    """Context manager that keeps an exception of any class as `failure` instead of raising it."""
+    """Context manager that keeps any exception as `failure` instead of raising it."""
 
     failure: dict[str, str] | None = None
     """{"error": description}, for a MemoryError also "verdict"; None without an exception."""

@@ -2,7 +2,7 @@
 
 It is a fresh interpreter, started by `python -s -S -P -B` with an empty environment. It never reads
 a program or its inputs: only the fork reads their descriptors, so no run finds data of an earlier
-run. Only the standard library is imported here.
+run.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _sweep() -> None:
 
 
 def _attempted(step: Callable[[], None]) -> str:
-    """Call `step` in a fork; return why it failed (an OSError, or an early end), otherwise ""."""
+    """Call `step` in a fork; return why it failed, otherwise ""."""
 
     def attempt(writer: int) -> None:
         try:
