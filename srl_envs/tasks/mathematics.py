@@ -40,7 +40,8 @@ THINGS = ("apples", "books", "cards", "coins", "marbles", "pencils", "shells", "
 class Mathematics(Task):
     """Task of math_v0: questions with one right answer.
 
-    The problems are `problems`, if given, and otherwise drawn from `families` (None for all).
+    The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
+    (None for all). Raises EnvConfigError for an unknown family and for an empty list of either.
     """
 
     name: ClassVar[str] = "math_v0"

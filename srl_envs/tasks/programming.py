@@ -52,9 +52,10 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 class Programming(Task):
     """Task of code_v0: Python functions to write, graded by tests in a sandbox.
 
-    The problems are `problems`, if given, and otherwise drawn from `families` (None for all), with
-    the available difficulty that is nearest to the requested one. The answer is the last block of
-    a text that is fenced as Python or without a language, else the whole text.
+    The problems are `problems`, if given, and otherwise drawn from `families`, names in FAMILIES
+    (None for all), with the available difficulty that is nearest to the requested one. The answer
+    is the last block of a text that is fenced as Python or without a language, else the whole text.
+    Raises EnvConfigError for an unknown family and for an empty list of either.
     """
 
     name: ClassVar[str] = "code_v0"

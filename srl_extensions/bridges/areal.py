@@ -59,7 +59,7 @@ class SrlWorkflow(RolloutWorkflow):  # type: ignore[misc]
 
         `data` is a row of `focal_game.rows`. "rewards", the return minus parse penalties, has shape
         (1,), others (1, tokens). Log reward, number of answers and share of parse failures in
-        AReaL's statistics.
+        AReaL's statistics. Raise the errors of `game_of` and `play_focal`.
         """
         game, seed = game_of(data)
         played = await play_focal(

@@ -219,7 +219,8 @@ async def play_focal(
     `engine` maps an agent without a partner to its backend. `trusted` allows games that name code,
     files or API models. The episode ends before an answer that could exceed the maximum length of
     any backend, and the sample has the steps before. Raise RolloutError if the episode fails for
-    another reason, or this happens before the agent acted. Other errors are those of `game`.
+    another reason, or this happens before the agent acted. Raise TrainingError if a reward is not
+    finite, and errors of `game.make` and `game.partner_policies`.
     """
     make, focal = partial(game.make, trusted=trusted), game.agent
     with closing(make()) as env:

@@ -67,7 +67,7 @@ class GameTaskset(vf.Taskset[GameTask, GameTasksetConfig]):
         return FocalGame(config.environment, config.agent, config.partners, config.options)
 
     def load(self) -> Iterator[GameTask]:
-        """Yield one task per seed, in order."""
+        """Yield one task per seed, in order; raise the errors of `focal_game.rows`."""
         first = self.config.first_seed
         seeds = range(first, first + self.config.games)
         made = rows([self.game], seeds, evaluation=self.config.evaluation)
@@ -100,7 +100,8 @@ class GameEnv(vf.Env[GameEnvConfig]):
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
         """Play a task; record `episode_return` and `unreadable_answers` in the player's trace.
 
-        Raises PolicyError without a partner, RolloutError for a failed episode.
+        Raise PolicyError if another agent has no partner, RolloutError if the episode fails, unless
+        verifiers ended the run, and errors of `FocalGame.make` and `partner_policies`.
         """
         # The game comes from the taskset, not from the task, because task data may be untrusted.
         game: FocalGame = self.taskset.game

@@ -55,7 +55,8 @@ class SrlAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
         """Play the episode of a row of `focal_game.rows`; return tokens, answer mask and reward.
 
-        Raises RolloutError without a sample, and errors of `play_focal`.
+        Raise the errors of `game_of` and `play_focal`, and RolloutError if the episode ends before
+        the agent acts, or the first prompt is longer than `rollout.prompt_length`.
         """
         game, seed = game_of(row)
         metrics: dict[str, Any] = {}

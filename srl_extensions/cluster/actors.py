@@ -140,8 +140,8 @@ class Cluster:
 
     The first `config.rollout_workers` places are for players, the next `models` for learners. The
     constructor uses an existing Ray connection of the process. Without one, it connects to
-    `config.address`, or starts a local cluster if the address is None. Raises ConfigError if this
-    or the reservation fails.
+    `config.address`, or starts a local cluster if the address is None. Raises ConfigError if there
+    is no cluster at the address, or the places are not reserved within 120 seconds.
     """
 
     def __init__(self, config: RayEngineConfig, models: int) -> None:

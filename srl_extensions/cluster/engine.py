@@ -212,7 +212,11 @@ def ray_parts(
     `server_logs` is the servers' log folder (None: in the cache). Of `settings`, only `make_env` is
     used; `matchmaking` and `models` are unused. An error ends everything that was started.
 
-    Raises ConfigError, ServingError, BackendError, and errors of the actors.
+    Raises:
+        ConfigError: If there is no cluster, it has too few CPUs or GPUs, servers of this machine
+            are not reachable from other nodes, or `on_device` raises it.
+        ServingError, BackendError: If a model server cannot be started or reached.
+        Exception: Exceptions of the actors that load models, unchanged.
     """
     engine, make_env = config.engine, settings.make_env
     assert isinstance(engine, RayEngineConfig)
@@ -272,7 +276,7 @@ def ray_parts(
 
 
 def open_cluster(config: RayEngineConfig, models: int) -> Cluster:
-    """Return a Cluster for `models` learners; raise ConfigError without Ray."""
+    """Return a Cluster for `models` learners; raise ConfigError as Cluster does, or without Ray."""
     # Imported here because Ray is an extra, which the actors' own modules do not require.
     from srl_extensions.cluster.actors import Cluster
 
