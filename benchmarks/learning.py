@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from srl_envs import make
 from srl_envs.games.maze import Maze
 
 WALKERS = ("random_walker", "greedy_walker", "explorer")
-SEARCHED = 4000  # Problem seeds in which all one-digit problems occur.
 
 
 def maze(request: Request) -> Result:
@@ -69,41 +68,6 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
     return HeldOut(make_maze, range(count), score, resets, frozenset(seeds))
 
 
-def arithmetic(request: Request) -> Result:
-    """Train, and measure every problem of both splits `games` times; one row per run."""
-    options = dict(request.config().environment.options)
-    splits = {"after": "test", "training_problems": "train"}
-    exams = {name: every_problem(options, own, request.games) for name, own in splits.items()}
-    runs = train_methods(request, exams, named_by="problem")
-    rows = [{**run, **exams["after"].overlap(run["met"])} for run in runs]
-    counts = {name: len(exam.seeds) // request.games for name, exam in exams.items()}
-    return Result(rows, facts=counts)
-
-
-def every_problem(options: Mapping[str, Any], split: str, tries: int) -> HeldOut:
-    """Return an evaluation of the first attempts at all problems of a split, `tries` times."""
-    make_env = partial(make, "math_v0", **{**options, "split": split})
-    env = make_env()
-    found: dict[str, int] = {}
-    for seed in range(SEARCHED):
-        found.setdefault(env.problem(seed).question, seed)
-    problems = [seed for seed in found.values() for _ in range(tries)]
-
-    def score(episodes: Sequence[Episode]) -> dict[str, Any]:
-        right: dict[int, list[float]] = {}  # at the first attempt; the error is over problems
-        for seed, episode in zip(problems, episodes, strict=True):
-            right.setdefault(seed, []).append(float(episode.turns[0][0].info["correct"]))
-        return {"right": estimate([sum(one) / len(one) for one in right.values()])}
-
-    return _problems(make_env, problems, score)
-
-
-def _problems(make_env: Callable[[], Any], seeds: Sequence[int], score: Any) -> HeldOut:
-    env, resets = make_env(), [{"problem_seed": seed} for seed in seeds]
-    identities = frozenset(env.problem(seed).identity for seed in set(seeds))
-    return HeldOut(make_env, range(len(seeds)), score, resets, identities)
-
-
 def tools(request: Request) -> Result:
     """Train, and measure `games` held-out calculations; one row per run."""
     make_env = partial(
@@ -116,7 +80,9 @@ def tools(request: Request) -> Result:
         solved = estimate([float(last_info(one)["success"]) for one in episodes])
         return {"solved": solved, "turns": turns}
 
-    exam = _problems(make_env, range(count), score)
+    env, resets = make_env(), [{"problem_seed": seed} for seed in range(count)]
+    identities = frozenset(env.problem(seed).identity for seed in range(count))
+    exam = HeldOut(make_env, range(count), score, resets, identities)
     runs = train_methods(request, {"after": exam}, named_by="problem")
     return Result([{**run, **exam.overlap(run["met"])} for run in runs])
 

@@ -14,7 +14,6 @@ def measured(request):
 IMITATED = {"data_policy": "models", "episodes": 2, "drop_parse_failures": False}
 EXAMS = {  # claim -> settings of the exam and the run, and the number of rows
     "maze": ({"games": 7, "environment__options__max_cycles": 6}, 1),
-    "arithmetic": ({"games": 1, "models__sampling": {"max_new_tokens": 4}}, 1),
     "tools": ({"games": 5, "sft": IMITATED}, 1),
     "team_battle": (
         {"environment__options": {"team_size": 2, "max_cycles": 2, "warmup_episodes": 0}},
