@@ -229,7 +229,8 @@ def nfsp_run(env: str, settings: Settings) -> Row:
         for mode, points in found.items():
             with agents[0].temp_mode_as(mode), agents[1].temp_mode_as(mode):
                 points.append(float(exploitability(game, policy)))
-    return curve(game, *found.values()) | {"cpu_seconds": time.process_time() - began}
+    counts = {"answers": float(made), "cpu_seconds": time.process_time() - began}
+    return curve(game, *found.values()) | counts
 
 
 def solvers(name: str, steps: int) -> list[Row]:
