@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyspiel
 from open_spiel.python import policy as openspiel_policy
+from open_spiel.python import rl_environment
 from open_spiel.python.algorithms import (
     cfr,
     get_all_states,
@@ -20,6 +21,7 @@ from open_spiel.python.algorithms import (
     policy_aggregator,
 )
 from open_spiel.python.algorithms.exploitability import exploitability
+from open_spiel.python.rl_agent_policy import JointRLAgentPolicy
 
 from benchmarks.claim import Request, Result, Settings
 from benchmarks.records import Kept
@@ -88,8 +90,25 @@ def measure(request: Request) -> Result:
     options, methods = request.claim.options, list(request.claim.methods)
     rows: list[Row] = []
     references: list[Row] = []
-    train = partial(_run_of, request, kept)
     chosen: dict[str, int] = {}
+
+    def train(name: str, method: str, place: int, seed: int) -> Row:
+        """Return the row of a run of `method` with setting number `place` of its grid."""
+        game, setting = options["games"][name], options["grids"][method][place]
+        if method in methods:
+            run = train_run
+            settings = {**request.settings(method, **game["settings"], **setting), "seed": seed}
+        else:
+            run = nfsp_run
+            moves = int(train(name, methods[0], chosen[methods[0]], seed)["answers"])
+            settings = {**options["nfsp"], **setting, "moves": moves, "seed": seed}
+        if "seats.player_1" in settings:
+            # One of two agents learns: twice as many episodes give the learner as many answers.
+            settings["rollout.groups_per_round"] *= 2
+            settings[f"opponent_pools.{POOL}.every"] = settings["rounds"] // POINTS
+        row = kept([game["env"], settings], partial(run, game["env"], settings))
+        return {"part": "results", "game": name, "method": method, "seed": seed, **row}
+
     for method, grid in options["grids"].items():
         scores = []
         for place in range(len(grid)):
@@ -107,6 +126,7 @@ def measure(request: Request) -> Result:
             for row in found:
                 plain, bonus = (row["newest"] - other["newest"] for other in found[:2])
                 rows.append({**row, "less_plain": plain, "less_bonus": bonus})
+            references.append(train(name, "NFSP", chosen["NFSP"], seed))
         own = [row for row in rows if (row["game"], row["method"]) == (name, methods[0])]
         steps = round(_mean(own, "steps"))
         solved = kept([game["env"], steps], partial(solvers, game["env"], steps))
@@ -116,19 +136,6 @@ def measure(request: Request) -> Result:
 
 def _mean(rows: Sequence[Row], key: str) -> float:
     return fmean(row[key] for row in rows)
-
-
-def _run_of(request: Request, kept: Kept, name: str, method: str, place: int, seed: int) -> Row:
-    """Return the row of a run of `method` with setting number `place` of its grid."""
-    options = request.claim.options
-    game, setting = options["games"][name], options["grids"][method][place]
-    settings = {**request.settings(method, **game["settings"], **setting), "seed": seed}
-    if "seats.player_1" in settings:
-        # One of two agents learns: twice as many episodes give the learner as many answers.
-        settings["rollout.groups_per_round"] *= 2
-        settings[f"opponent_pools.{POOL}.every"] = settings["rounds"] // POINTS
-    row = kept([game["env"], settings], partial(train_run, game["env"], settings))
-    return {"part": "results", "game": name, "method": method, "seed": seed, **row}
 
 
 def train_run(env: str, settings: Settings) -> Row:
@@ -192,6 +199,38 @@ def average(
     """
     aggregator = policy_aggregator.PolicyAggregator(game)
     return aggregator.aggregate([0, 1], [list(strategies)] * 2, [list(weights)] * 2)
+
+
+def nfsp_run(env: str, settings: Settings) -> Row:
+    """Train OpenSpiel's neural fictitious self-play (requires dm-tree) for "moves" actions.
+
+    "newest" is the greedy best response, "average" the network of the average policy.
+    """
+    from open_spiel.python.pytorch import nfsp
+
+    began, own, game = time.process_time(), dict(settings), turn_based(pyspiel.load_game(env))
+    moves, seed = own.pop("moves"), own.pop("seed")
+    chance = rl_environment.ChanceEventSampler(seed)
+    episodes = rl_environment.Environment(game, chance_event_sampler=chance)
+    sizes = episodes.observation_spec()["info_state"][0], game.num_distinct_actions()
+    agents = [nfsp.NFSP(side, *sizes, seed=2 * seed + side, **own) for side in range(2)]
+    policy = JointRLAgentPolicy(game, dict(enumerate(agents)), use_observation=False)
+    found: dict[Any, list[float]] = {nfsp.MODE.BEST_RESPONSE: [], nfsp.MODE.AVERAGE_POLICY: []}
+    made = 0
+    for point in range(1, POINTS + 1):
+        while made * POINTS < moves * point:
+            now = episodes.reset()
+            while not now.last():
+                now = episodes.step([agents[now.current_player()].step(now).action])
+                made += 1
+            now = now._replace(rewards=[won / game.max_utility() for won in now.rewards])
+            for agent in agents:
+                agent.step(now)
+        for mode, points in found.items():
+            with agents[0].temp_mode_as(mode), agents[1].temp_mode_as(mode):
+                points.append(float(exploitability(game, policy)))
+    counts = {"answers": float(made), "cpu_seconds": time.process_time() - began}
+    return curve(game, *found.values()) | counts
 
 
 def solvers(name: str, steps: int) -> list[Row]:

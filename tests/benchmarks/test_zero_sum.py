@@ -53,15 +53,6 @@ def test_average_of_policies_is_one_of_them_per_episode():
             assert of_mixed == pytest.approx(np.average(own, weights=weights))
 
 
-def test_average_counts_a_policy_by_the_probability_that_it_gets_there():
-    never, often = poker({QUEEN: 0.0, QUEEN + "pb": 0.0}), poker({QUEEN: 0.75, QUEEN + "pb": 1.0})
-    position = KUHN.new_initial_state()
-    for action in (1, 0, 0, 1):  # cards of both, a pass, a bet
-        position.apply_action(action)
-    mixed = zero_sum.average(KUHN, [never, often], [1.0, 1.0])
-    assert mixed.action_probabilities(position)[1] == pytest.approx(0.25 / 1.25)
-
-
 @pytest.mark.parametrize(
     ("name", "gain"),
     # Against uniform play, the best responses to the moves earn 25/3, in Kuhn poker 1/2 and 5/12.
@@ -116,6 +107,14 @@ def test_solvers_of_openspiel_approach_equilibrium_at_the_counted_steps():
     assert many[0]["average"] < 0.02
 
 
+@pytest.mark.slow
+def test_nfsp_of_openspiel_learns_in_the_counted_moves():
+    pytest.importorskip("tree", reason="NFSP requires dm-tree")
+    settings = {**claims.load("zero_sum").options["nfsp"], "anticipatory_param": 0.5}
+    row = zero_sum.nfsp_run("kuhn_poker", {**settings, "moves": 1200, "seed": 0})
+    assert 1200 <= row["answers"] < 1203 and row["average"] < row["average_1"]
+
+
 @pytest.fixture
 def trained(monkeypatch):
     """Settings of the runs that were trained; exploitability is the learning rate."""
@@ -123,11 +122,12 @@ def trained(monkeypatch):
 
     def train_run(env, settings):
         found.append(settings)
-        rate = settings["algorithm.learning_rate"]
+        rate = settings.get("algorithm.learning_rate", 0.4)
         row = zero_sum.curve(KUHN, [rate] * zero_sum.POINTS, [rate] * zero_sum.POINTS)
         return row | {"start": 0.5, "answers": 96.0, "steps": 96.0, "cpu_seconds": 0.0}
 
     monkeypatch.setattr(zero_sum, "train_run", train_run)
+    monkeypatch.setattr(zero_sum, "nfsp_run", train_run)
     return found
 
 
@@ -137,15 +137,15 @@ def test_methods_are_tuned_alike_on_other_seeds_and_runs_are_kept(trained, tmp_p
     request = Request(claim, claim.seeds, tmp_path)
     result = zero_sum.measure(request)
     grids, games = claim.options["grids"], claim.options["games"]
-    assert len(set(map(len, grids.values()))) == 1 and grids.keys() == claim.methods.keys()
+    assert len(set(map(len, grids.values()))) == 1 and [*grids] == [*claim.methods, "NFSP"]
     assert not set(claim.options["tuning_seeds"]) & set(claim.seeds)
     assert len(result.rows) == len(claim.methods) * sum(game["seeds"] for game in games.values())
-    for method, grid in grids.items():
-        best = min(setting["algorithm.learning_rate"] for setting in grid)
-        rows = [row for row in result.rows if row["method"] == method]
-        assert {row["newest"] for row in rows} == {best}
-    groups = {bool("seats.player_1" in one): one["rollout.groups_per_round"] for one in trained}
-    assert groups[True] == 2 * groups[False]
+    for method in claim.methods:
+        best = min(setting["algorithm.learning_rate"] for setting in grids[method])
+        assert {row["newest"] for row in result.rows if row["method"] == method} == {best}
+    key = "rollout.groups_per_round"
+    groups = {"seats.player_1" in one: one[key] for one in trained if key in one}
+    assert groups[True] == 2 * groups[False] and {one.get("moves", 96) for one in trained} == {96}
     claim.record(result, request)
     count = len(trained)
     assert zero_sum.measure(request).rows == result.rows and len(trained) == count
