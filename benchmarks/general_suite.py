@@ -300,7 +300,6 @@ def play_all(
     mirrors: dict[str, Any] = {}
     for place, (name, make) in enumerate(methods.items()):
         earned[name] |= with_scripted(make, games, tables, lengths, (seed, place))
-        progress(f"{name} has met the scripted partners")
         for other_place, (other, make_other) in list(enumerate(methods.items()))[place:]:
             pair = play_games(make, make_other, games, lengths, (seed, place, other_place))
             earned[name][other] = pair[0]
@@ -308,14 +307,13 @@ def play_all(
             earned[other].setdefault(name, pair[1])
             if name == other:
                 mirrors[name] = np.moveaxis(pair, 0, -1)
-        progress(f"{name} has met the methods")
+        progress(f"{name} has met all partners")
     own, late = methods[OUR], partial(Late, make=methods[OUR], seed=seed)
     pairs = [
         play_games(own, partial(late, delay=delay), games, lengths, (seed, 99, delay))
         for delay in DELAYS
     ]
     mirrors[OUT_OF_STEP] = np.moveaxis(np.concatenate(pairs, axis=2), 0, -1)
-    progress("OUR has met itself out of step")
     return {
         "earned": earned,
         "self_play": mirrors,

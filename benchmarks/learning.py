@@ -18,7 +18,7 @@ from benchmarks import runs
 from benchmarks.claim import Request, Result, Settings
 from benchmarks.games import RIGHT
 from benchmarks.records import estimate
-from benchmarks.runs import HeldOut, Run, evaluate, last_info, mean_return, train_methods
+from benchmarks.runs import HeldOut, Run, evaluate, mean_return, train_methods
 from srl_agents.episode import Episode, read_jsonl
 from srl_agents.evaluation.episode_stats import winner
 from srl_envs import make
@@ -59,7 +59,7 @@ def held_out_mazes(options: Mapping[str, Any], count: int) -> HeldOut:
             seeds.setdefault(level.layout_hash, seed)
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
-        ends = [last_info(episode) for episode in episodes]
+        ends = [episode.turns[-1][0].info for episode in episodes]
         detours = [end["steps"] / end["shortest_path"] for end in ends if end["success"]]
         detour = sum(detours) / len(detours) if detours else None
         return {"solved": estimate([float(end["success"]) for end in ends]), "detour": detour}
@@ -77,7 +77,7 @@ def tools(request: Request) -> Result:
 
     def score(episodes: Sequence[Episode]) -> dict[str, Any]:
         turns = sum(len(one.turns) for one in episodes) / len(episodes)
-        solved = estimate([float(last_info(one)["success"]) for one in episodes])
+        solved = estimate([float(one.turns[-1][0].info["success"]) for one in episodes])
         return {"solved": solved, "turns": turns}
 
     env, resets = make_env(), [{"problem_seed": seed} for seed in range(count)]

@@ -19,12 +19,10 @@ from srl_agents.evaluation.matrix_game import check_counts, run_benchmark
 
 COOP_LEVELS = (0.2, 0.5, 0.55, 0.6, 0.8)
 DIFFICULTIES = (0.3, 0.6)
-SELF_PLAY_SHARE = 0.995
-"""Least share of the oracle in self-play, on average."""
+SELF_PLAY_SHARE = 0.995  # least share of the oracle in self-play, on average
 SELF_PLAY_WORST = 0.005
 """Reward per round by which the worst run may stay below the oracle."""
-RESPONSE_SHARE = 0.99
-"""Least share of the best possible reward with each partner, on average."""
+RESPONSE_SHARE = 0.99  # least share of the best possible reward with each partner, on average
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

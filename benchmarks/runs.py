@@ -28,7 +28,7 @@ from srl_train.run import Run
 from srl_train.trainer import Trainer
 
 __all__ = ["HeldOut", "Run", "answer_chances", "assembled", "build_env", "evaluate", "grow_pools",
-           "last_info", "mean_return", "rounds_of", "train_methods"]  # fmt: skip
+           "mean_return", "rounds_of", "train_methods"]  # fmt: skip
 # Other modules import the parts of the core's engine that they need from here.
 
 Exam = Callable[[Run], Any]
@@ -87,7 +87,7 @@ class _WatchedTrainer(Trainer):
 
     def meet(self, episodes: Sequence[Episode]) -> None:
         if self._named_by:
-            self.met.update(last_info(episode)[self._named_by] for episode in episodes)
+            self.met.update(one.turns[-1][0].info[self._named_by] for one in episodes)
 
     def train_round(self) -> RoundResult:
         result = super().train_round()
@@ -125,11 +125,6 @@ def answer_chances(
     seen = AgentObservation("agent_0", np.asarray(row, np.float32), mask)
     policies: list[Any] = [run.engine.policies_of({seen.agent: one})[seen.agent] for one in players]
     return np.stack([policy.probabilities(seen, policy.start(0)) for policy in policies])
-
-
-def last_info(episode: Episode) -> Mapping[str, Any]:
-    """Return the first agent's info of the last step."""
-    return episode.turns[-1][0].info
 
 
 @dataclass(frozen=True)
