@@ -220,9 +220,13 @@ def create_qwen3_manager(
     max_length: int = 32768,
     temperature: float = 0.7,
 ) -> SharedLLMManager:
-    """Load a model and return its manager.
+    """Load a model and return its manager; raises the errors of SharedLLMManager and LLMConfig.
 
-    Arguments are fields of LLMConfig; raises the errors of SharedLLMManager and LLMConfig.
+    Args:
+        model_name: Folder, PEFT adapter or hub name.
+        device: Torch device; "auto" selects a GPU if there is one.
+        max_length: Limit on the tokens of a conversation, prompts and answers together.
+        temperature: Temperature of nodes without their own.
     """
     return SharedLLMManager(
         LLMConfig(

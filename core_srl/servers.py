@@ -234,7 +234,13 @@ create_unified_scheduler = create_cooperative_scheduler = UnifiedScheduler
 def create_competitive_scheduler(
     base_port: int = 8001, num_gpus: int = 8, *, python: str = sys.executable
 ) -> UnifiedScheduler:
-    """Create a UnifiedScheduler with `sharing` "priority"; arguments and errors are the same."""
+    """Create a UnifiedScheduler with `sharing` "priority", which raises the same errors.
+
+    Args:
+        base_port: Port of the first server, 1 to 65535.
+        num_gpus: Limit on the GPUs in use; 0 serves on the CPU.
+        python: Interpreter of the environment with vLLM; by default the running one.
+    """
     return UnifiedScheduler(base_port, num_gpus, sharing="priority", python=python)
 
 
@@ -246,11 +252,12 @@ class DistributedLoRAScheduler(_Servers):
     manager has the new version. Adapters made later are not served.
 
     Args:
-        base_port, python: As in UnifiedScheduler.
+        base_port: Port of the first server, 1 to 65535.
         num_gpus: Number of servers, which share GPUs or the CPU if there are fewer; 0 is one on
             the CPU.
         manager: Manager whose base and current adapters are served; by default a new one of the
             default base on the CPU, with one adapter per server.
+        python: Interpreter of the environment with vLLM; by default the running one.
 
     Raises:
         EnvConfigError: An argument is invalid (a ValueError).

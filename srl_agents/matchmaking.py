@@ -75,7 +75,10 @@ class Matchmaking:
             """True if the assignment differs between groups."""
             return
         if not self._free:
-            raise ValueError(f"seats must not have every agent for {name} matchmaking")
+            raise ValueError(
+                f"matchmaking {name} needs an agent without a player, but seats names one for "
+                "every agent"
+            )
         assign_agents(agents, self._models[:1], seats)
         self.varies = True
 

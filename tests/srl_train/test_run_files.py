@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from srl_train import cli
+from srl_train import cli, run_files
 from srl_train.config import yaml_file
 from srl_train.errors import CheckpointNotFound, ConfigError
 from srl_train.trainer import Trainer
@@ -81,3 +81,10 @@ def test_sinks_receive_all_episodes_and_evaluations(short_run, tmp_path):
     assert kept.got == [
         ("before", 3), ("row", 0), (0, 4, 2), ("row", 1), (1, 4, 2), "closed", ("after", 3)
     ]  # fmt: skip
+
+
+def test_no_file_replaces_a_pipe_or_device(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no file may replace"):
+        run_files.write_whole(tmp_path / "pipe", "text")
+    assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]
