@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -411,7 +412,7 @@ async def quick_start_multimodel_training(
 
 def list_available_checkpoints(checkpoint_dir: str | Path = CHECKPOINT_DIR) -> list[str]:
     """Return the ids of a run's complete checkpoints, last saved first; empty without a folder."""
-    return checkpoint.list_checkpoints(Path(checkpoint_dir).expanduser())
+    return checkpoint.list_checkpoints(Path(os.path.expanduser(checkpoint_dir)))
 
 
 def load_checkpoint_metadata(
@@ -421,4 +422,4 @@ def load_checkpoint_metadata(
 
     Raises CheckpointNotFound, a FileNotFoundError, if there is none; CheckpointError if damaged.
     """
-    return checkpoint.load_metadata(Path(checkpoint_dir).expanduser(), checkpoint_id)
+    return checkpoint.load_metadata(Path(os.path.expanduser(checkpoint_dir)), checkpoint_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -68,9 +69,9 @@ class Trainer:
         record_metrics: bool = True,
     ) -> None:
         self.config = config or RunConfig()
-        folder = Path(run_dir).expanduser()
+        folder = Path(os.path.expanduser(run_dir))
         checkpoints = Path(checkpoint_dir or folder / "checkpoints")
-        self.files = RunFiles(folder, checkpoints.expanduser())
+        self.files = RunFiles(folder, Path(os.path.expanduser(checkpoints)))
         self.checkpoints_saved: list[str] = []
         self.is_training = False
         self._given = make_env, strategy, self.files.server_logs, models

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
 from operator import sub
 from typing import Any, ClassVar
@@ -38,7 +37,9 @@ except ImportError as error:
 SCHEME = "openspiel:"
 MOST_NAMED = 256  # actions of a game whose answers are names of actions
 PLAYOUTS, MOST_MOVES = 20, 500  # random episodes that show the names, and moves of each
-MOST_KNOWN = 256  # positions that are kept; small games repeat them
+MOST_KNOWN = 256  # positions that are kept of games with at most LONGEST_KEPT moves
+LONGEST_KEPT = 50  # Longer games seldom repeat a position.
+_KNOWN_NAMES: dict[str, list[tuple[str, ...]]] = {}  # game -> names of the actions by player
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +141,11 @@ class OpenSpielGame(RoundGame):
             self._source[form] = state if by_state else seen
         self._known: dict[tuple[GameNode, int | tuple[int, ...]], GameNode] = {}
         agents = [f"player_{player}" for player in range(self.game.num_players())]
-        name = str(self.game)
-        self._choices = {agent: names_of_actions(name, n) for n, agent in enumerate(agents)}
+        names = _KNOWN_NAMES.get(str(self.game))
+        if names is None:
+            names = [names_of_actions(self.game, player) for player in range(len(agents))]
+            _KNOWN_NAMES[str(self.game)] = names
+        self._choices = dict(zip(agents, names, strict=True))
         size = getattr(self.game, f"{self._source['tensor']}_size")()
         super().__init__(
             agents,
@@ -151,6 +155,7 @@ class OpenSpielGame(RoundGame):
             obs_mode=obs_mode,
             render_mode=render_mode,
         )
+        self._keeps = self.game.max_game_length() <= LONGEST_KEPT
         self._start = self._place(self.game.new_initial_state())
 
     def make_view(self) -> OpenSpielView:
@@ -174,7 +179,8 @@ class OpenSpielGame(RoundGame):
         return {**self.__dict__, "_known": {}}  # Copies of positions are slow.
 
     def begin(self, options: Mapping[str, Any]) -> None:
-        self._play_chance(self._start)
+        kept = self._start if self._keeps else self._place(self.game.new_initial_state())
+        self._play_chance(kept)
 
     def step(self, actions: Mapping[str, Any]) -> Step:
         if asks_nothing(self._begun, self.agents, actions):
@@ -226,12 +232,14 @@ class OpenSpielGame(RoundGame):
     def _after(self, place: GameNode, move: int | tuple[int, ...]) -> GameNode:
         following = self._known.get((place, move))
         if following is None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            position = place.position.clone()
+            position = place.position.clone() if self._keeps else place.position
             apply = position.apply_actions if isinstance(move, tuple) else position.apply_action
             apply(move)
-            following = self._known[place, move] = self._place(position)
+            following = self._place(position)
+            if self._keeps:
+                if len(self._known) >= MOST_KNOWN:
+                    self._known.clear()
+                self._known[place, move] = following
         return following
 
     def _place(self, position: pyspiel.State) -> GameNode:
@@ -341,15 +349,13 @@ class OpenSpielView(ThirdPartyView):
         return str(observation["text"]) if in_words else self.describer(agent, observation)
 
 
-@lru_cache(maxsize=256)
-def names_of_actions(name: str, player: int) -> tuple[str, ...]:
+def names_of_actions(game: pyspiel.Game, player: int) -> tuple[str, ...]:
     """Return one answer per action of a player: OpenSpiel's names, or else the numbers.
 
     Names are collected in random episodes with a fixed seed. They are the answers if the game has
     at most 256 actions, and the names are distinct and the same in all situations. An action
     without a collected name has its number.
     """
-    game = pyspiel.load_game(name)
     count = game.num_distinct_actions()
     numbers = tuple(map(str, range(count)))
     if count > MOST_NAMED:

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 
 from srl_envs.loading import install_line
@@ -86,6 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         parser.print_help()
         return 0
+    for name, value in vars(args).items():
+        if isinstance(value, Path):  # A shell leaves --out=~/run as it is.
+            setattr(args, name, Path(os.path.expanduser(value)))
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)):
             return status("srl", args.command, lambda: COMMANDS.load(args.command).run(args))
@@ -122,17 +126,18 @@ def status(program: str, command: str, run: Callable[[], int]) -> int:
         for kind in vars(importlib.import_module(name)).values()
         if isinstance(kind, type) and issubclass(kind, Exception)
     )
+    caught: tuple[type[Exception], ...] = (*handled, OSError)
     try:
         return run()
-    except handled as error:
+    except caught as error:
         hidden = None if error.__suppress_context__ else error.__context__
         if isinstance(hidden, Exception) and not isinstance(hidden, handled):
             raise  # A cleanup failed after another exception, which one line would hide.
         line = " ".join(str(error).split())
-    except OSError as error:
-        if error.errno not in OUT_OF_REACH or error.filename is None:
-            raise
-        line = f"{error.filename}: {error.strerror}"
+        if isinstance(error, OSError) and not isinstance(error, handled):
+            if error.errno not in OUT_OF_REACH or not isinstance(error.filename, str | Path):
+                raise
+            line = f"{error.filename}: {error.strerror}"
     except ImportError as error:
         install = install_line(error, f"`{program} {command}`")
         if install is None:
