@@ -327,7 +327,7 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 def _finite(name: str, value: Any) -> float:
     try:
-        number = float(value)
+        number = float("" if isinstance(value, str) else value)
     except (OverflowError, TypeError, ValueError) as error:
         raise EnvError(f"reward {name} must return a number, got {shown(value)}") from error
     if not math.isfinite(number):

@@ -220,7 +220,7 @@ def test_invalid_arguments(change, named):
         TextTask(**{"rows": ROWS, "prompt": PROMPT, "reward": exact, **change})
 
 
-@pytest.mark.parametrize("value", ["good", None, float("nan"), 10**400])
+@pytest.mark.parametrize("value", ["1", None, float("nan"), 10**400])
 def test_a_reward_must_be_a_finite_number(value):
     with pytest.raises(EnvError, match="judge"):
         env = TextTask(ROWS, prompt=PROMPT, reward={make_judge(value): 1.0})
