@@ -74,19 +74,29 @@ class Scenario:
         return (*partners, *levels)
 
     def with_options(self, options: Mapping[str, Any]) -> Scenario:
-        """Return a copy in which `options` extend and override those of the scenario.
-
-        If `options` contains a held-out option, even unchanged, the copy has no held-out options.
-        """
+        """Return a copy with `options` added or replaced, and the resulting held-out options."""
+        together = {**self.options, **options}
         held_out = () if options.keys() & self.held_out_options else self.held_out_options
-        return replace(self, options={**self.options, **options}, held_out_options=held_out)
+        if kept := kept_for_evaluation(self.environment, together):
+            held_out = kept.held_out_options
+        return replace(self, options=together, held_out_options=held_out)
 
     def make(self, **options: Any) -> Any:
         """Return a new ParallelEnv of all agents, without the background policies.
 
-        `options` override arguments of the scenario. Raises the errors of `registry.make`.
+        `options` override arguments of the scenario. Raises EnvConfigError unless the focal and
+        background agents are the environment's possible agents, and the errors of `registry.make`.
         """
-        return registry.make(self.environment, **{**self.options, **options})
+        env = registry.make(self.environment, **{**self.options, **options})
+        named, agents = {*self.focal, *self.background}, {*env.possible_agents}
+        if named != agents:
+            env.close()
+            raise EnvConfigError(
+                f"{self.name}: focal and background must be all agents; missing: "
+                f"{sorted(agents - named)} (srl eval --background NAME adds agents); unknown: "
+                f"{sorted(named - agents)}"
+            )
+        return env
 
     def parallel_env(self, **options: Any) -> Any:
         """Return a new ParallelEnv of the focal agents, with new scripted background policies.

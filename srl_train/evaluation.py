@@ -27,10 +27,10 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     Returns:
         (results, records of all episodes). Failed episodes count only in "failed_episodes".
         "episodes" is the number of others. "raw_reward" is the mean over all steps of all agents,
-        with its "standard_error", None for one episode. "cooperation_rate", "success" and
-        "parse_failures" are fractions. "per_model" and "per_agent" have mean rewards per step.
-        Without data "parse_failures" is 0, other means and fractions are None.
-        "by_environment" is label -> statistics, and {} except for multitask_v0.
+        with its "standard_error", None for one episode; "learners_..." are the same of models in
+        training. "cooperation_rate", "success" and "parse_failures" are fractions. "per_model" and
+        "per_agent" have mean rewards per step. Without data "parse_failures" is 0, other means and
+        fractions are None. "by_environment" is label -> statistics, {} except for multitask_v0.
     """
     seeds = seeding.of_games(seeding.generator(run.config.seed, "evaluation", episodes), episodes)
     grow_pools(run, run.next_round)
@@ -40,6 +40,9 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
     good = [episode for episode in played if episode.failure is None]
     steps = [step for episode in good for turn in episode.turns for step in turn]
     mean, error = mean_of_all([[s.reward for turn in e.turns for s in turn] for e in good])
+    learners_mean, learners_error = mean_of_all(
+        [[s.reward for t in e.turns for s in t if e.seats[s.agent] in run.learners] for e in good]
+    )
     per_model = {}
     for model in run.learners:
         rewards = [s.reward for e in good for a in e.agents_of(model) for s in e.steps_of(a)]
@@ -53,6 +56,8 @@ def evaluate(run: Run, episodes: int) -> tuple[dict[str, Any], list[Episode]]:
         "failed_episodes": len(played) - len(good),
         "raw_reward": mean,
         "standard_error": error,
+        "learners_raw_reward": learners_mean,
+        "learners_standard_error": learners_error,
         "cooperation_rate": episode_stats.cooperation_rate(steps),
         "success": episode_stats.success(good),
         "parse_failures": episode_stats.parse_failures(steps),

@@ -57,6 +57,9 @@ def metrics_row(
             "failed_episodes": sum(e.failure is not None for e in left_out),
             "left_out_episodes": len(left_out),
             "raw_reward": mean([step.reward for step in steps]),
+            "learners_raw_reward": mean(
+                [s.reward for e in kept for t in e.turns for s in t if e.seats[s.agent] in updates]
+            ),
             "shaped_reward": mean(shaped),
             "cooperation_rate": cooperation_rate(steps),
             "success": success(kept),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from srl_envs import scenarios
+from srl_envs import registry, scenarios
 from srl_envs.scenarios import Scenario
 from srl_extensions.judging.episodes import add_episode_options, runner_of
 from srl_extensions.judging.scenarios import (
@@ -166,8 +167,10 @@ def _of_environments(environments: Sequence[str], holdout: str) -> list[str]:
 def _with_background(scenario: Scenario, words: Sequence[str]) -> Scenario:
     if not words:
         return scenario
-    agents = [*scenario.focal, *scenario.background]
-    own = players_of("--background", words, agents, list(scenario.background))
+    with closing(registry.make(scenario.environment, **scenario.options)) as env:
+        agents = list(env.possible_agents)
+    others = [agent for agent in agents if agent not in scenario.focal]
+    own = players_of("--background", words, agents, others)
     focal = tuple(agent for agent in scenario.focal if agent not in own)
     if not focal:
         raise ConfigError("--background must leave one agent for --policy, got all agents")

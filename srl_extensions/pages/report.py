@@ -168,8 +168,11 @@ def cards(run: RecordedRun) -> list[Card]:
     (after - before) / (optimum - before) of the evaluations' rewards, at most 1. This card requires
     a mode of FOR_THE_OPTIMUM, and a significant gap and rise.
     """
-    before, after = (run.evaluated(when, "raw_reward") for when in ("before", "after"))
-    errors = [run.evaluated(when, "standard_error") for when in ("before", "after")]
+    label, who = "Raw reward per agent and step", ""
+    if _change(run, "learners_raw_reward", repr) not in (MISSING, _change(run, "raw_reward", repr)):
+        label, who = "Raw reward per step of the agents that learn", "learners_"
+    before, after = (run.evaluated(when, f"{who}raw_reward") for when in ("before", "after"))
+    errors = [run.evaluated(when, f"{who}standard_error") for when in ("before", "after")]
     error, moved, learned = math.hypot(*errors), after - before, math.nan
     ahead = run.baselines.get("optimum", math.nan) - before
     rose = ahead > SIGNIFICANT * errors[0] and moved > SIGNIFICANT * error
@@ -182,7 +185,7 @@ def cards(run: RecordedRun) -> list[Card]:
         how += ", may be chance" if abs(moved) <= SIGNIFICANT * error else ""
     known = " · ".join(f"{name} {number(value)}" for name, value in run.baselines.items())
     found = [
-        ("Raw reward per agent and step", _change(run, "raw_reward", number), how),
+        (label, _change(run, f"{who}raw_reward", number), how),
         ("Gap to the optimum closed", share(learned), known),
         ("Cooperation rate", _change(run, "cooperation_rate", share), "start → end of training"),
         ("Parse failures", _change(run, "parse_failures", share),

@@ -63,7 +63,7 @@ def test_the_seed_determines_the_file_and_quiet_prints_nothing(tmp_path, capsys)
     assert capsys.readouterr().out == ""
 
 
-def test_set_replaces_arguments_and_the_holdout_of_a_replaced_argument(tmp_path):
+def test_set_replaces_arguments_and_the_holdout_of_a_replaced_argument(tmp_path, capsys):
     name = "coop_compete_v1.strangers_unseen"
     words = ["--scenario", name, "--policy", "uniform", "--episodes", "2"]
     [whole] = evaluated(words, tmp_path)["scores"]
@@ -73,13 +73,19 @@ def test_set_replaces_arguments_and_the_holdout_of_a_replaced_argument(tmp_path)
     assert short["scenario"]["options"]["max_cycles"] == 1
     tags = [one["scenario"]["tags"] for one in (whole, short, seen)]
     assert tags[0] == tags[1] and "held-out levels" in tags[0] and "held-out levels" not in tags[2]
+    again = evaluated([*words, "--set", "split=test", "--background", "bully"], tmp_path)["scores"]
+    assert again[0]["scenario"]["tags"] == ["held-out levels"]
+    assert f"{name} *" in capsys.readouterr().out.rpartition("mean return")[2]
 
 
-@pytest.mark.parametrize("option", ["turnover=2", "num_agents=2"])
-def test_set_must_keep_the_agents(option, capsys):
-    words = ["--scenario", "coop_compete_v0.one_among_leaders", "--policy", "uniform"]
-    assert cli.main(["eval", *words, "--episodes", "1", "--set", option]) == 2
-    assert "exactly one policy for each of agent_0, agent_1" in capsys.readouterr().err
+def test_agents_that_join_need_a_background_policy(tmp_path, capsys):
+    words = ["--scenario", "coop_compete_v0.one_among_leaders", "--policy", "uniform", "--set"]
+    assert "unknown: ['agent_2', 'agent_3']" in refused([*words, "num_agents=2"], capsys)
+    said = "missing: ['agent_4'] (srl eval --background NAME"
+    assert said in refused([*words, "turnover=1"], capsys)
+    joined = [*words, "turnover=1", "--episodes", "1", "--background", "bully|uniform"]
+    background = evaluated(joined, tmp_path)["scores"][0]["scenario"]["background"]
+    assert background == {f"agent_{i}": "bully|uniform" for i in (1, 2, 3, 4)}
 
 
 @pytest.mark.usefixtures("one_model")
@@ -205,11 +211,6 @@ def test_any_policy_plays_the_background(trained, tmp_path, capsys):
     # Tit for tat cooperates once, then competes like its partner.
     assert 0 < scripted["cooperation_rate"] < 1 and score["episodes"] != scripted["episodes"]
     assert "must be one of agent_0, agent_1" in refused([*words, "agent_9=tiny"], capsys)
-    every = ["--environment", "coop_compete_pair_v0", "--policy", "tit_for_tat"]
-    scores = evaluated([*every, "--episodes", "2", "--background", "bully|uniform"], tmp_path)[
-        "scores"
-    ]
-    assert all(one["scenario"]["background"] == {"agent_1": "bully|uniform"} for one in scores)
     alone = ["--scenario", "maze_v0.small", "--policy", "explorer", "--background"]
     assert "AGENT=explorer with one of the agents agent_0" in refused([*alone, "explorer"], capsys)
     assert "must leave one agent" in refused([*alone, "agent_0=explorer"], capsys)

@@ -131,6 +131,8 @@ def test_arguments_out_of_range_are_refused(call, says):
 def test_objects_without_policy_methods_are_refused(focal):
     with pytest.raises(PolicyError, match="focal must be a policy"):
         score(PAIR, focal, episodes=2)
+    with pytest.raises(PolicyError, match="exactly one policy"):
+        score(PAIR, Always(1), episodes=2, background={"agent_2": Always(1)})
 
 
 def test_outcomes_by_hand():

@@ -1,6 +1,7 @@
 """Reader of run folders, and the headline of a run."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from srl_extensions.pages.report import cards, terminal_summary
 from srl_extensions.pages.run_folder import edges, load
 from srl_train.errors import MetricsError, RunFolderError
+from srl_train.metrics.tables import number
+from srl_train.trainer import Trainer
 from tests.srl_extensions.pages.synthetic_runs import (
     OPTIMUM,
     UNIFORM,
@@ -109,6 +112,16 @@ def test_headline_without_significant_gain(tmp_path, before, after, mode, said):
     found = {name: (value, more) for name, value, more in cards(load(folder))}
     assert said in str(found) and "nan" not in str(found)
     assert list(found) == ["Raw reward per agent and step"]
+
+
+def test_headline_excludes_scripted_partners(short_run, tmp_path):
+    seats, folder = {"agent_1": "always_compete"}, tmp_path / "run"
+    Trainer(short_run(models__count=1, seats=seats, logging__evaluation_episodes=2), folder).fit()
+    run, label = load(folder), "Raw reward per step of the agents that learn"
+    evaluated = [run.evaluated(when, "per_model", "model_0") for when in ("before", "after")]
+    rounds = edges(run.series("models", "model_0", "raw_reward"))
+    for found, ends in ((run, evaluated), (replace(run, summary={}), rounds)):
+        assert cards(found)[0][:2] == (label, " → ".join(map(number, ends)))
 
 
 def test_headline_uses_the_evaluations(tmp_path):
