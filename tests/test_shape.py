@@ -21,29 +21,21 @@ LAYERS = {
 TORCH_FAMILY = {
     "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors", "peft", "trl",
 }  # fmt: skip
+WITH_TORCH = (
+    "srl_train/*", "srl_extensions/*", "core_srl/*", "compat/*", "benchmarks/*", "examples/*",
+)  # fmt: skip
 # Package -> places that may import it, at any level of a file.
 PLACES = dict.fromkeys(
     TORCH_FAMILY,
     (
         "srl_agents/llm/backends/huggingface/*.py",
         "srl_agents/llm/tiny.py",
-        "srl_train/*",
-        "srl_extensions/*",
-        "core_srl/*",
-        "compat/*",
-        "benchmarks/*",
-        "examples/*",
-        "srl_extensions/bridges/areal.py",  # AReaL provides torch
+        *WITH_TORCH,
     ),
 ) | {
     "datasets": (
         "srl_envs/tasks/text_task.py",
-        "srl_train/*",
-        "srl_extensions/*",
-        "core_srl/*",
-        "compat/*",
-        "benchmarks/*",
-        "examples/*",
+        *WITH_TORCH,
     ),
     "trl": (
         "srl_train/learners/trl_*.py",
