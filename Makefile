@@ -207,6 +207,7 @@ bench-train: $(VENV)/.installed-run
 	$(BIN)/python -m benchmarks.training credit
 	$(BIN)/python -m benchmarks.training zero_sum
 	$(BIN)/python -m benchmarks.training scaling
+	$(BIN)/python -m benchmarks.training context_cost
 	$(BIN)/python -m benchmarks.training tools
 
 $(CLASSIC)/.installed: pyproject.toml constraints/interop.txt
