@@ -202,7 +202,7 @@ bench: $(VENV)/.installed-run
 
 # docs/project/results.md has the results of these commands.
 bench-train: $(VENV)/.installed-run
-	$(BIN)/python -m benchmarks.training matched_algorithms --seeds 0 1 2 3 4
+	$(BIN)/python -m benchmarks.training matched_algorithms
 	$(BIN)/python -m benchmarks.training offline
 	$(BIN)/python -m benchmarks.training credit
 	$(BIN)/python -m benchmarks.training zero_sum

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     for name, value in vars(args).items():
-        if isinstance(value, Path):  # A shell leaves --out=~/run as it is.
+        if isinstance(value, Path):  # Shells do not expand --out=~/run.
             setattr(args, name, Path(os.path.expanduser(value)))
     try:
         with notices.shown(quiet=getattr(args, "quiet", False)):
