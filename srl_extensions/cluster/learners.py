@@ -126,7 +126,7 @@ class RemoteLearner:
 
     Calls that change the learner are recorded since the last snapshot of its state, which is taken
     after each update. Each call contains this history, so a restarted actor continues with the same
-    weights.
+    weights. `actor` holds a LearnerWorker; `put` stores a value and returns a Ray reference.
     """
 
     def __init__(self, name: str, actor: Actor, put: Callable[[Any], Any]) -> None:
