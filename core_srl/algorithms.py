@@ -71,7 +71,7 @@ class CooperationFactor(Section):
 
 
 class CompetenceFactor(Section):
-    """Baseline of an agent's returns.
+    """Settings of the baseline of an agent's returns (see CompetenceType).
 
     Raises ConfigError if `experience_decay` differs from its default with competence_type GENERAL.
     """
