@@ -79,7 +79,7 @@ def test_models_in_seats_keep_their_agents_and_are_not_drawn():
     "models, seats, name, says",
     [
         (FIVE, {"up": "m0"}, "uniform", "agents must be among .*'up'"),
-        (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "seats must not have every agent"),
+        (FIVE, dict.fromkeys(FOUR, "m0"), "uniform", "needs an agent without a player"),
         ((), {"red_0": "m0"}, "uniform", "models must name at least one"),
         (FIVE, {}, "random", "rotating, .*'random'"),
     ],
