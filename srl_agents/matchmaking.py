@@ -27,6 +27,7 @@ def assign_agents(
         raise ValueError(f"agents must be among {', '.join(agents)}, got {unknown[0]!r}")
     if not models and len(fixed) < len(agents):
         raise ValueError("models must name at least one, got none")
+    # Models that `fixed` does not name come first, so that each gets an agent if possible.
     turns = cycle(sorted(models, key=lambda model: model in fixed.values()))
     assigned = {agent: fixed[agent] if agent in fixed else next(turns) for agent in agents}
     idle = [model for model in models if model not in assigned.values()]

@@ -93,13 +93,7 @@ def build_run(
             )
         section = config.environment
         scenarios.refuse_levels("environment", section.name, section.options, env)
-        name = config.credit.name
-        first = config.algorithm_of(config.models.names[0])
-        scale = getattr(first, "scale_rewards", "group")
-        scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
-        hook = CREDIT_HOOKS.load(name) if name in CREDIT_HOOKS else None
-        credit = Credit(scheme) if hook is None else hook(config, env, scheme)
-        roles = roles_of(env)
+        credit, roles = build_credit(config, env), roles_of(env)
         matchmaking = matchmaking_of(config, env)
         view, teams = env.unwrapped.text_view, getattr(env.unwrapped, "teams", None)
         # Known values hold for all agents together and for the environment's own rewards.
@@ -192,3 +186,17 @@ def resolved(config: RunConfig) -> RunConfig:
     }
     models = models.replaced(base=base, frozen_models=frozen, chat_template=template)
     return config.replaced(models=models, **stages)
+
+
+def build_credit(config: RunConfig, env: Any) -> Credit:
+    """Build the credit scheme that the configuration selects, as a Credit.
+
+    `env`, which a scheme may reset, is an environment of the run. Raises ConfigError if the scheme
+    is unknown or requires replays that `env` does not support.
+    """
+    name = config.credit.name
+    scale = getattr(config.algorithm_of(config.models.names[0]), "scale_rewards", "group")
+    scheme = CREDIT_SCHEMES.load(name)(config.credit, config.rollout.discount, scale)
+    if name not in CREDIT_HOOKS:
+        return Credit(scheme)
+    return CREDIT_HOOKS.load(name)(config, env, scheme)  # type: ignore[no-any-return]
