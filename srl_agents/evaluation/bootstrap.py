@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from srl_agents import seeding
 
 RESAMPLES = 2_000
+BLOCK = 50  # resamples drawn at once, a divisor of RESAMPLES
 CONFIDENCE = 0.95
 
 
@@ -35,7 +36,9 @@ def bootstrap_interval(
     sums = np.bincount(member, weights=np.asarray(values, dtype=np.float64))
     sizes = np.bincount(member)
     rng = seeding.generator(seed, "bootstrap")
-    resampled = (rng.integers(len(sums), size=(50, len(sums))) for _ in range(RESAMPLES // 50))
+    resampled = (
+        rng.integers(len(sums), size=(BLOCK, len(sums))) for _ in range(RESAMPLES // BLOCK)
+    )
     return percentile_interval([sums[i].sum(axis=1) / sizes[i].sum(axis=1) for i in resampled])
 
 
