@@ -67,6 +67,7 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
     began = time.perf_counter()
     with interruptible():
         episodes = play(run, plan_round(run, number))
+        run.check_failures(episodes)
     return learn_round(run, number, episodes, time.perf_counter() - began)
 
 
@@ -167,11 +168,9 @@ def prepare(run: Run, number: int, episodes: Sequence[Episode]) -> PlayedRound:
         episodes: All episodes of the round, including failed ones, group after group.
 
     Raises:
-        TrainingError: If more than `max_failed_fraction` of the episodes failed, or a reward is not
-            finite.
+        TrainingError: If a reward is not finite.
     """
     rollout = run.config.rollout
-    run.check_failures(episodes)
     kept, left_out = complete_groups(episodes, rollout.group_size)
     games, replayed_steps = run.credit.replay(run, number, kept, [run.game(e) for e in kept])
     roles = AgentRoles(tuple(run.seats), run.teams, run.speaks_first)

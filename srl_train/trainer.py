@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import threading
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
     from srl_train.loading import ModelObject
+
+log = logging.getLogger(__name__)
 
 
 class Trainer:
@@ -119,7 +122,8 @@ class Trainer:
 
         SIGINT and SIGTERM, unless the program handles them, end training after the current round
         or pass. In a single process without `play_ahead`, they interrupt episodes. The last
-        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised.
+        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised. An error in
+        episodes, such as one of a reward function, also saves the last complete round there.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
@@ -229,7 +233,7 @@ class Trainer:
         began = time.perf_counter()
         if self._rounds is None:
             self._settle()
-            self._rounds = build_schedule(run, self._saves_after, self._interrupts.at_once)
+            self._rounds = build_schedule(run, self._saves_after, self._playing)
         result = self._rounds.next_round()
         run.seconds += time.perf_counter() - began
         self._account(run, result)
@@ -238,6 +242,22 @@ class Trainer:
             if run.next_round < run.config.rounds:
                 self.save_checkpoint()
         return result
+
+    @contextmanager
+    def _playing(self) -> Iterator[None]:
+        """Context for the episodes of a round, which may be interrupted.
+
+        If `fit` ends here with an error, the complete rounds are saved. Several torchrun processes
+        save nothing: they would wait for each other.
+        """
+        try:
+            with self._interrupts.at_once():
+                yield
+        except Exception:
+            if self.is_training and processes.count() == 1 and self.run.position > self._saved:
+                name = self.save_checkpoint()
+                log.warning("an error ends the training; its complete rounds are saved as %s", name)
+            raise
 
     def _saves_after(self, number: int) -> bool:
         every, rounds = self.run.config.checkpoints.every, self.run.config.rounds

@@ -81,6 +81,22 @@ def test_interrupted_run_resumes_with_the_same_weights(
     assert without_times(rows[0]) == without_times(rows[1])
 
 
+def test_error_in_episodes_saves_the_complete_rounds(whole, short_run, tmp_path, monkeypatch):
+    play = round_module.play
+
+    def broken(run, plan):
+        return play(run, plan) if plan.number == 0 else {}["a mistake in a reward function"]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(round_module, "play", broken)
+        with pytest.raises(KeyError, match="a mistake"):
+            Trainer(short_run(rounds=3), tmp_path / "run").fit()
+    resumed = Trainer(short_run(rounds=3), tmp_path / "run")
+    assert resumed.resume() and resumed.run.next_round == 1
+    resumed.fit()
+    assert same(everything(resumed.run), everything(whole.run))
+
+
 def test_checkpoints_by_time_do_not_change_the_weights(whole, short_run, tmp_path, monkeypatch):
     clock = SimpleNamespace(
         monotonic=iter(range(0, 10_000, 60)).__next__, perf_counter=time.perf_counter
