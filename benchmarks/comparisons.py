@@ -67,7 +67,7 @@ def matched_algorithms(request: Request) -> Result:
                 "more_tokens": run["tokens"] and run["tokens"] - plain["tokens"],
             })  # fmt: skip
     spent = sum(row["cpu_seconds"] for row in kept.results.values())
-    return Result(rows, facts={"minutes": f"{spent / 60:.0f}"})
+    return Result(rows, facts={"minutes": spent / 60})
 
 
 def cell_settings(request: Request, game: str, cell: str, method: str) -> dict[str, Any]:

@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "compat" / "srl_games")]),
     "WANDB_MODE": "disabled",
     "TRL_EXPERIMENTAL_SILENCE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # TRL sends it in a thread
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",  # one thread
 }
 RATE = 1e-3  # learning rate of all trainings; MAGRPO is measured at three times the rate, too

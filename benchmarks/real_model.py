@@ -165,7 +165,7 @@ def measure(request: Request) -> Result:
         for method in request.claim.methods:
             row[f"above {method}"] = row["self_play"] - by_run[method, row["seed"]]
     spent = sum(row["cpu_seconds"] for row in rows)
-    return Result(rows, facts={"minutes": f"{spent / 60:.0f}"})
+    return Result(rows, facts={"minutes": spent / 60})
 
 
 def meet(one: Strategy, other: Strategy) -> float:

@@ -133,6 +133,11 @@ class Interval(NamedTuple):
         ends = f" ({self.low:{form}} to {self.high:{form}})" if self.high > self.low else ""
         return f"{self.mean:{form}}{ends}"
 
+    @property
+    def half(self) -> float:
+        """Half of its length."""
+        return (self.high - self.low) / 2
+
 
 class Repeats(tuple[float, ...]):
     """Repeated measurements of one number, formatted 'median (least to greatest)'."""

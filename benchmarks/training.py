@@ -57,11 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 claim.games if options.games is None else options.games,
                 settings(options.overrides),
             )
+            began = sum(os.times()[:4])
             result = measure(request)
+            minutes = (sum(os.times()[:4]) - began) / 60  # with ended child processes
         except ConfigError as error:
             parser.error(str(error))
     if options.json is not None:
         record = records.circumstances() | claim.record(result, request)
+        record["cpu_minutes"] = round(result.facts.get("minutes", minutes))
         write_whole(options.json, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     return records.keep(claim.markdown(result, request), options, claim.judge(result))
 

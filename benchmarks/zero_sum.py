@@ -131,7 +131,9 @@ def measure(request: Request) -> Result:
         steps = round(_mean(own, "steps"))
         solved = kept([game["env"], steps], partial(solvers, game["env"], steps))
         references += [{"part": "results", "game": name, **row} for row in solved]
-    return Result(rows, references)
+    runs = [row for row in kept.results.values() if isinstance(row, dict)]  # without solvers
+    spent = sum(row["cpu_seconds"] for row in runs)
+    return Result(rows, references, {"minutes": spent / 60})
 
 
 def _mean(rows: Sequence[Row], key: str) -> float:

@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 CHOICES = ("cooperate", "compete")
@@ -54,6 +55,17 @@ def report(rounds: Rounds, steps: int, answers: int) -> None:
     found: dict[str, Any] = {"rewards": rounds.rewards, "steps": steps, "answers": answers}
     found["tokens"] = rounds.tokens
     found["round_seconds"] = (rounds.ends[-1] - rounds.ends[0]) / (len(rounds.ends) - 1)
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes.
-    found["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    found["peak_memory"] = peak_memory()
     print(json.dumps(found))
+
+
+def peak_memory() -> int:
+    """Return the peak memory of this process in bytes.
+
+    Linux includes the memory of the parent at the fork in ru_maxrss, but not in VmHWM.
+    """
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    [peak] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+    return 1024 * int(peak)  # in kB

@@ -34,7 +34,7 @@ TEXT = "#7d7d7d"
 """Color of text and axes; readable on white and on black."""
 NUMBER = r"([+-]?[\d,]*\.?\d+(?:e[+-]\d+)?)%?"
 SPREAD = re.compile(
-    rf"{NUMBER}(?: ± (?P<error>.+)| [(\[]{NUMBER}(?: to |, ){NUMBER}[)\]])?(?: \*)?"
+    rf"{NUMBER}(?: ?± ?(?P<error>.+)| [(\[]{NUMBER}(?: to |, ){NUMBER}[)\]])?(?: \*)?"
 )
 
 
@@ -193,13 +193,14 @@ def section(name: str, claim: Claim) -> str:
     seeds = f"{len(found['seeds'])} seeds, " if found["seeds"] else ""
     held = sum(check.startswith("held") for check in found["checks"])
     checks = f"checks {held}/{len(found['checks'])}, "
+    cost = f"{found['cpu_minutes']} CPU-minutes, " if "cpu_minutes" in found else ""
     parts = [
         f"### {claim.title}",
         claim.interpretation,
         f"![{page.axis[0].upper()}{page.axis[1:]}.](figures/results/{name}.svg)",
         table_of(name, page),
         "    " + re.sub(r" --figure \S+", "", found["command"]),
-        f"{seeds}{checks}[record](../../benchmarks/results/{name}.json)".capitalize(),
+        f"{seeds}{cost}{checks}[record](../../benchmarks/results/{name}.json)".capitalize(),
     ]
     return "\n\n".join(parts)
 

@@ -91,7 +91,7 @@ def warn_of_equal_rewards(
         "equal rewards",
         f"round {number + 1} did not change {', '.join(alike)}: all compared episodes have equal "
         "returns; use rewards that distinguish answers, longer episodes, or larger groups "
-        "(rollout.group_size, or update_frequency of MultiModelConfig)",
+        "(rollout.group_size)",
     )
 
 

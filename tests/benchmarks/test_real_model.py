@@ -66,7 +66,7 @@ def test_partners_are_of_the_own_run_of_other_seeds_and_scripted(monkeypatch, tm
     assert (agreed["cross_play"] * 2 + other["cross_play"]) / 3 == pytest.approx(2 / 6)
     assert (agreed["exact"], agreed["exchanged"], other["exact"]) == (1.0, 0.5, 0.0)
     assert found.rows[0]["above both learn"] == pytest.approx(1 / SIZE - 1)
-    assert found.facts["minutes"] == f"{len(CLAIM.methods)}"
+    assert found.facts["minutes"] == len(CLAIM.methods)
 
 
 def test_runs_start_from_the_imitation_of_their_seed_and_are_kept(tmp_path):
