@@ -469,7 +469,6 @@ def tables(found: Mapping[str, Any], seed: int) -> str:
         f"chosen on the development half: {PG} {found['rate']:g}",
         f"{held.sum()} games held out, {(~held).sum()} of the development half",
         *(f"### {name}\n\n{_table(name, halves, seed)}" for name in halves["held"]),
-        f"### by partner, held half: mean reward per round\n\n{_by_partner(halves)}",
     ])  # fmt: skip
 
 
@@ -481,15 +480,6 @@ def _table(criterion: str, halves: Mapping[str, Criteria], seed: int) -> str:
         development = _mean(halves["development"][criterion][method])
         rows.append([method, *intervals, f"{_lowest(own):.3f}", f"{development:.4f}"])
     return table(heading, rows)
-
-
-def _by_partner(halves: Mapping[str, Criteria]) -> str:
-    everything = halves["held"]["everything"]
-    rows = [
-        [partner, *(f"{np.mean(own[partner]):.3f}" for own in everything.values())]
-        for partner in everything[OUR]
-    ]
-    return table(["with", *everything], rows)
 
 
 def _shown(estimate: Estimate) -> str:

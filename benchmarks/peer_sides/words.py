@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,12 +58,9 @@ def report(rounds: Rounds, steps: int, answers: int) -> None:
 
 
 def peak_memory() -> int:
-    """Return the peak memory of this process in bytes.
+    """Return the peak memory of this process in bytes, on Linux only.
 
-    Linux includes the memory of the parent at the fork in ru_maxrss, but not in VmHWM.
+    Unlike ru_maxrss, VmHWM excludes the memory of the parent at the fork.
     """
-    if sys.platform == "darwin":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    [peak] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-    return 1024 * int(peak)  # in kB
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))

@@ -31,6 +31,16 @@ RENAMED = {
     "value_normalisation": "value_normalization",
 }
 """Former name of a setting to its present name, for error messages."""
+ELSEWHERE = {
+    "learning_rate": "algorithm.learning_rate",
+    "max_completion_length": "models.sampling.max_new_tokens",
+    "max_steps": "rounds",
+    "model": "models.base",
+    "num_generations": "rollout.group_size",
+    "temperature": "models.sampling.temperature",
+    "use_vllm": "backend.name",
+}
+"""Option of TRL, or setting in a wrong section, to the whole name here, for error messages."""
 
 
 class Section(BaseModel):
@@ -68,6 +78,8 @@ class Section(BaseModel):
                     unknown = "" if new in cls.model_fields else f", which is unknown{chosen}"
                     raise ConfigError(f"{key}: renamed to {new!r}{unknown}")
                 fix = nearest(key, cls.model_fields)
+                if key in ELSEWHERE:
+                    fix = f"set {ELSEWHERE[key]}"
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree
 

@@ -13,6 +13,7 @@ UNKNOWN = [
     ),
     ("xyz: 1", "xyz: unknown setting; allowed: environment, models"),
     ('"a\\e[2J": 1', "a\\x1b[2J: unknown setting"),
+    ("learning_rate: 1", "learning_rate: unknown setting; set algorithm.learning_rate"),
     ("updates: {mix: 0.5}", "updates.mix: unknown setting where strategy is 'asynchronous'"),
     ("sft: {epoch: 1}", "sft.epoch: unknown setting; did you mean 'epochs'"),
     ("backend: {kept_tokens: 5}", "backend.kept_tokens: renamed to 'kv_cache_tokens'"),
