@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -158,9 +157,7 @@ def _answered(settings: Settings) -> dict[str, float]:
         chances = [runs.answer_chances(run, run.config.models.names, row) for row in rows]
         return float(np.mean([own[:, colour] for own, colour in zip(chances, RIGHT, strict=True)]))
 
-    began = time.process_time()
     with runs.assembled(settings) as run:
         before = right()
         sent = sum(one.row.get("communicated_bytes", 0) for one in runs.rounds_of(run)) / 1e6
-        spent = time.process_time() - began
-        return {"before": before, "right": right(), "sent": sent, "cpu_seconds": spent}
+        return {"before": before, "right": right(), "sent": sent}

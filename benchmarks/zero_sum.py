@@ -131,8 +131,7 @@ def measure(request: Request) -> Result:
         steps = round(_mean(own, "steps"))
         solved = kept([game["env"], steps], partial(solvers, game["env"], steps))
         references += [{"part": "results", "game": name, **row} for row in solved]
-    runs = [row for row in kept.results.values() if isinstance(row, dict)]  # without solvers
-    spent = sum(row["cpu_seconds"] for row in runs)
+    spent = sum(row["cpu_seconds"] for row in kept.results.values() if isinstance(row, dict))
     return Result(rows, references, {"minutes": spent / 60})
 
 

@@ -58,9 +58,6 @@ def report(rounds: Rounds, steps: int, answers: int) -> None:
 
 
 def peak_memory() -> int:
-    """Return the peak memory of this process in bytes, on Linux only.
-
-    Unlike ru_maxrss, VmHWM excludes the memory of the parent at the fork.
-    """
+    """Return the peak memory in bytes (Linux); ru_maxrss may be that of the parent at the fork."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))

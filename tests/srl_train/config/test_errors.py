@@ -7,10 +7,7 @@ from srl_train.errors import ConfigError
 
 UNKNOWN = [
     ("rollot: {}", "rollot: unknown setting; did you mean 'rollout'"),
-    (
-        "algorithm: {learning_rat: 1}",
-        "unknown setting where name is 'grpo'; did you mean 'learning_r",
-    ),
+    ("algorithm: {num_generations: 1}", "setting where name is 'grpo'; set rollout.group_size"),
     ("xyz: 1", "xyz: unknown setting; allowed: environment, models"),
     ('"a\\e[2J": 1', "a\\x1b[2J: unknown setting"),
     ("learning_rate: 1", "learning_rate: unknown setting; set algorithm.learning_rate"),
