@@ -35,7 +35,8 @@ def test_runs_are_tuned_on_other_seeds_compared_and_kept(small, monkeypatch):
 
     monkeypatch.setattr(comparisons, "train_model", train)
     game = {**CLAIM.options["games"]["whose"], "cells": ["5x1+"]}
-    options = {**CLAIM.options, "rates": {"all": [0.1, 0.2]}, "games": {"whose": game}}
+    options = {"tuning_seeds": [100], "rates": {"all": [0.1, 0.2]}, "games": {"whose": game}}
+    options = {**CLAIM.options, **options}
     change = {"methods": {name: CLAIM.methods[name] for name in ends}, "options": options}
     request = small("matched_algorithms", games=4, seeds=(0, 1), change=change)
     rows = comparisons.matched_algorithms(request).rows
