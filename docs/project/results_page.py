@@ -194,13 +194,14 @@ def section(name: str, claim: Claim) -> str:
     held = sum(check.startswith("held") for check in found["checks"])
     checks = f"checks {held}/{len(found['checks'])}, "
     cost = f"{found['cpu_minutes']} CPU-minutes, " if "cpu_minutes" in found else ""
+    about = f"{seeds}{cost}{checks}[record](../../benchmarks/results/{name}.json)"
     parts = [
         f"### {claim.title}",
         claim.interpretation,
         f"![{page.axis[0].upper()}{page.axis[1:]}.](figures/results/{name}.svg)",
         table_of(name, page),
-        "    " + re.sub(r" --figure \S+", "", found["command"]),
-        f"{seeds}{cost}{checks}[record](../../benchmarks/results/{name}.json)".capitalize(),
+        "    " + re.sub(r" --(figure|json|out) \S+", "", found["command"]),
+        about[0].upper() + about[1:],
     ]
     return "\n\n".join(parts)
 
