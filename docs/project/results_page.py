@@ -193,7 +193,8 @@ def section(name: str, claim: Claim) -> str:
     seeds = f"{len(found['seeds'])} seeds, " if found["seeds"] else ""
     held = sum(check.startswith("held") for check in found["checks"])
     checks = f"checks {held}/{len(found['checks'])}, "
-    cost = f"{found['cpu_minutes']} CPU-minutes, " if "cpu_minutes" in found else ""
+    minutes = found.get("cpu_minutes")
+    cost = f"{minutes} CPU-minute{'s' * (minutes != 1)}, " if minutes else ""
     about = f"{seeds}{cost}{checks}[record](../../benchmarks/results/{name}.json)"
     parts = [
         f"### {claim.title}",
