@@ -44,11 +44,10 @@ def matched_algorithms(request: Request) -> Result:
     rates = {}
     for game, own in options["games"].items():
         for cell in own["cells"]:
-            source = options["cells"][cell].get("rate_of", cell)
             for method in request.claim.methods:
                 found = {
                     rate: sum(
-                        measured(game, source, method, seed, rate)["score"]
+                        measured(game, cell, method, seed, rate)["score"]
                         for seed in options["tuning_seeds"]
                     )
                     for rate in options["rates"].get(method, options["rates"]["all"])
