@@ -216,9 +216,9 @@ def names() -> tuple[str, ...]:
 def entry(name: str) -> Entry:
     """Return the registry's Entry of environment `name`; raise EnvConfigError if it is unknown."""
     if not isinstance(name, str) or name not in ENVS:
-        schemes = ", ".join(f"{scheme}:NAME" for scheme in ENV_SCHEMES)
         known = nearest(name, ENVS)
-        raise EnvConfigError(f"there is no environment {name!r}{known}, {schemes}, MODULE:NAME")
+        others = "openspiel:NAME, textarena:NAME, MODULE:NAME"
+        raise EnvConfigError(f"there is no environment {name!r}{known}, {others}")
     return ENVS[name]
 
 

@@ -67,7 +67,6 @@ def train_round(run: Run, number: int, interruptible: Interruptible = nullcontex
     began = time.perf_counter()
     with interruptible():
         episodes = play(run, plan_round(run, number))
-        run.check_failures(episodes)
     return learn_round(run, number, episodes, time.perf_counter() - began)
 
 
@@ -140,8 +139,9 @@ def plan_round(run: Run, number: int) -> RoundPlan:
 def play(run: Run, plan: RoundPlan) -> list[Episode]:
     """Publish the drawn snapshots, play the planned episodes, and return them in the plan's order.
 
-    Failed episodes are included. Only episodes with the same opponents are played concurrently.
-    Raises EpisodeTimeout if these exceed the setting `rollout.timeout`.
+    Failed episodes are included; TrainingError if they are more than `max_failed_fraction`. Only
+    episodes with the same opponents are played concurrently. Raises EpisodeTimeout if these exceed
+    the setting `rollout.timeout`.
     """
     by_opponents: dict[tuple[str, ...], list[int]] = {}
     for number, opponents in enumerate(plan.opponents):
@@ -150,7 +150,9 @@ def play(run: Run, plan: RoundPlan) -> list[Episode]:
     for members in by_opponents.values():
         load_opponents(run, plan.opponents[members[0]])
         episodes |= zip(members, run.engine.play(plan.part(members)), strict=True)
-    return [episodes[number] for number in range(len(plan.games))]
+    played = [episodes[number] for number in range(len(plan.games))]
+    run.check_failures(played)
+    return played
 
 
 # 2. Rewards to advantages, advantages to samples.

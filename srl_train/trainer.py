@@ -122,8 +122,8 @@ class Trainer:
 
         SIGINT and SIGTERM, unless the program handles them, end training after the current round
         or pass. In a single process without `play_ahead`, they interrupt episodes. The last
-        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised. An error in
-        episodes, such as one of a reward function, also saves the last complete round there.
+        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised. There, an
+        error in episodes of a round, such as one of a reward function, is raised after a save, too.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,
@@ -253,10 +253,11 @@ class Trainer:
         try:
             with self._interrupts.at_once():
                 yield
-        except Exception:
+        except Exception as error:
             if self.is_training and processes.count() == 1 and self.run.position > self._saved:
-                name = self.save_checkpoint()
-                log.warning("an error ends the training; its complete rounds are saved as %s", name)
+                # Logged first, because saving may fail, too.
+                log.warning("saving the complete rounds after %s: %s", type(error).__name__, error)
+                self.save_checkpoint()
             raise
 
     def _saves_after(self, number: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -25,7 +25,7 @@ from srl_train.config.models import (
     check_players,
     with_seated_models,
 )
-from srl_train.config.section import Section
+from srl_train.config.section import FROM_TRL, Section
 from srl_train.config.stages import STAGES, Dpo, Sft, StageConfig
 from srl_train.credit import CreditConfig, PlainCredit
 from srl_train.errors import ConfigError
@@ -89,6 +89,8 @@ class CheckpointsConfig(Section):
 
 class RunConfig(Section):
     """Configuration of a training run: the sections and settings of its YAML file."""
+
+    ELSEWHERE: ClassVar = FROM_TRL
 
     environment: EnvironmentConfig = EnvironmentConfig()
     """Environment in which the models are trained."""

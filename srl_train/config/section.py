@@ -31,16 +31,15 @@ RENAMED = {
     "value_normalisation": "value_normalization",
 }
 """Former name of a setting to its present name, for error messages."""
-ELSEWHERE = {
+FROM_TRL = {
     "learning_rate": "algorithm.learning_rate",
     "max_completion_length": "models.sampling.max_new_tokens",
-    "max_steps": "rounds",
     "model": "models.base",
     "num_generations": "rollout.group_size",
     "temperature": "models.sampling.temperature",
-    "use_vllm": "backend.name",
+    "use_vllm": "backend.name: vllm",
 }
-"""Option of TRL, or setting in a wrong section, to the whole name here, for error messages."""
+"""Option of TRL to the whole name of the setting, for error messages."""
 
 
 class Section(BaseModel):
@@ -58,6 +57,8 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
     CHOICE: ClassVar[str] = ""
+    ELSEWHERE: ClassVar[Mapping[str, str]] = {}
+    """Unknown name to the setting of another section that errors suggest."""
 
     def __init__(self, /, **fields: Any) -> None:
         try:
@@ -78,8 +79,8 @@ class Section(BaseModel):
                     unknown = "" if new in cls.model_fields else f", which is unknown{chosen}"
                     raise ConfigError(f"{key}: renamed to {new!r}{unknown}")
                 fix = nearest(key, cls.model_fields)
-                if key in ELSEWHERE:
-                    fix = f"set {ELSEWHERE[key]}"
+                if key in cls.ELSEWHERE:
+                    fix = f"set {cls.ELSEWHERE[key]}"
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree
 

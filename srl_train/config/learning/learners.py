@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from srl_train.config.bounds import MOST_PASSES
-from srl_train.config.section import Deferred, Section, chosen_by, nearest
+from srl_train.config.section import FROM_TRL, Deferred, Section, chosen_by, nearest
 from srl_train.errors import ConfigError
 from srl_train.learners import ALGORITHMS
 
@@ -61,6 +61,7 @@ class SurrogateConfig(OptimizerConfig):
     """Settings shared by GRPO and PPO: the clipped surrogate loss (Schulman et al. 2017)."""
 
     CHOICE: ClassVar = "name"
+    ELSEWHERE: ClassVar = FROM_TRL
     where: ClassVar[str] = "algorithm"
     OWN_ADVANTAGES: ClassVar[bool] = False
     """True if the learner computes the advantages from rewards, instead of a credit scheme."""
