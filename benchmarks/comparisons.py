@@ -73,7 +73,7 @@ def cell_settings(request: Request, game: str, cell: str, method: str) -> dict[s
     """Return the settings of a method in a cell; those of the cell replace those of a preset."""
     options = request.claim.options
     own, place = request.claim.methods[method], options["cells"][cell]
-    section = "algorithm" if own.get("preset") == "mappo" else "algorithm.trl"
+    section = "algorithm" if own.get("preset") in ("ippo", "mappo") else "algorithm.trl"
     return {
         **request.claim.settings, **options["games"][game]["settings"], **own,
         "algorithm.num_iterations": place["passes"],
