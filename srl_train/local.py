@@ -78,9 +78,10 @@ def build_learners(
             fsdp.shard(name, module)
     joint = None
     if config.records_states:
-        with closing(make_env()) as env, suppress(NotImplementedError):
+        with closing(make_env()) as env:
             env.reset(seed=0)
-            joint = JointState(tuple(env.possible_agents), env.state().size)
+            with suppress(NotImplementedError):  # PettingZoo's default of state()
+                joint = JointState(tuple(env.possible_agents), env.state().size)
     learners: dict[str, Learner] = {}
     for name, module in modules.items():
         algorithm = config.algorithm_of(name)
