@@ -216,9 +216,9 @@ def names() -> tuple[str, ...]:
 def entry(name: str) -> Entry:
     """Return the registry's Entry of environment `name`; raise EnvConfigError if it is unknown."""
     if not isinstance(name, str) or name not in ENVS:
-        known = nearest(name, ENVS)
-        others = "openspiel:NAME, textarena:NAME, MODULE:NAME"
-        raise EnvConfigError(f"there is no environment {name!r}{known}, {others}")
+        schemes = ", ".join(f"{scheme}:" for scheme in ENV_SCHEMES)
+        others = f", or a name that begins with {schemes} or MODULE:"
+        raise EnvConfigError(f"there is no environment {name!r}{nearest(name, ENVS)}{others}")
     return ENVS[name]
 
 

@@ -122,8 +122,9 @@ class Trainer:
 
         SIGINT and SIGTERM, unless the program handles them, end training after the current round
         or pass. In a single process without `play_ahead`, they interrupt episodes. The last
-        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised. There, an
-        error in episodes of a round, such as one of a reward function, is raised after a save, too.
+        complete round or pass is saved, and KeyboardInterrupt or SystemExit is raised. An error in
+        the episodes of a round, such as one of a reward function, is also raised after a save,
+        except with `play_ahead` or several processes.
 
         Returns:
             training_completed, total_episodes, training_time (seconds), training_metrics,

@@ -78,9 +78,8 @@ class Section(BaseModel):
                 if (new := RENAMED.get(key)) and (chosen or new in cls.model_fields):
                     unknown = "" if new in cls.model_fields else f", which is unknown{chosen}"
                     raise ConfigError(f"{key}: renamed to {new!r}{unknown}")
-                fix = nearest(key, cls.model_fields)
-                if key in cls.ELSEWHERE:
-                    fix = f"set {cls.ELSEWHERE[key]}"
+                place = cls.ELSEWHERE.get(key)
+                fix = f"set {place}" if place else nearest(key, cls.model_fields)
                 raise ConfigError(f"{shown(key, str)}: unknown setting{chosen}; {fix}")
         return tree
 
